@@ -24,7 +24,7 @@ import sparqlive
 from bench.bulk import compare_first, first_rows, write_sorted
 from bench.measure import Report, Sizes, duration, run_alone, same, timed
 from bench.orders import PREFIX, Catalogue
-from sparqlive.live.scope import Scope
+from sparqlive.quads.scope import Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
 
 SIZES = {

@@ -8,7 +8,7 @@ import numpy as np
 import psutil
 
 from bench.measure import Report, Sizes, duration, run_alone, same, timed
-from sparqlive.live.quads import Quads
+from sparqlive.quads.current import Quads
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 
 SIZES = {"triples": (10_000_000, 500_000), "predicates": (10, 10)}

@@ -12,7 +12,8 @@ import pytest
 import sparqlive
 from sparqlive.engine import check, writer
 from sparqlive.engine.carry import Strategy
-from sparqlive.live import group, quad_pairs, window
+from sparqlive.live import group, window
+from sparqlive.quads import parts
 from tests.conftest import FULL
 from tests.fixture_format import Change, Epoch, Fixture, Row, Weights, last_words
 from tests.oracle import Oracle, add, assert_same, subtract
@@ -126,7 +127,8 @@ def test_strategies_take_turns(fixture: Fixture, by_columns: bool, monkeypatch: 
     for module in (writer, group):
         monkeypatch.setattr(module, "COLUMN_ROWS", 1 if by_columns else 10**6)
     monkeypatch.setattr(window, "_MANY_ROWS", 1 if by_columns else 10**6)
-    monkeypatch.setattr(quad_pairs, "_ROWS_TO_COPY", 0 if by_columns else 128)
+    monkeypatch.setattr(parts, "_ROWS_TO_COPY", 0 if by_columns else 128)
+    monkeypatch.setattr(parts, "_FEWEST_ROWS", 1 if by_columns else 10**6)
     turns: Iterator[Strategy] = cycle(("duckdb", "live", "duckdb", "rebuild"))
     with sparqlive.open(default_graph=fixture.default_graph) as session:
         run = start(fixture, session, data_first=True, strategy="duckdb")

@@ -41,11 +41,11 @@ from sparqlive.engine.updates import PreparedUpdate, prepare_update, requested_c
 from sparqlive.engine.view import Epoch, View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, InvalidChange, Unsupported
-from sparqlive.live.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, short_repr, whole
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
+from sparqlive.quads.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch
 from sparqlive.rdf.columns import Encoder, labels
@@ -211,8 +211,6 @@ class Session:
         self._epochs.moved_to(store.epoch)
         self._epochs.keep_in_store(store)
         self._registration.load(store, progress)
-        if retain == "all":
-            self._epochs.quads.warm_all()
         stored = list[Source]()
         if not self.read_only:
             stored = [Source.from_note(self._feeds, note) for note in store.source_notes()]
@@ -491,8 +489,8 @@ class Session:
                 scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
                 if None in known.values():  # no quad has a term that is unknown
                     return
-                lent = self._epochs.quads.lend([(scope, known.get(PREDICATE)) for scope in scopes])
-                files.enter_context(self._epochs.pinned(lent))
+                lent = self._epochs.quads.lend()
+                files.enter_context(self._epochs.pinned())
             found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
             yield from dictionary.quads(chain.from_iterable(found))
 

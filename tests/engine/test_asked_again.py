@@ -13,7 +13,7 @@ from pyoxigraph import NamedNode, Quad
 
 import sparqlive
 from sparqlive.live import compiler as compiling
-from sparqlive.live.lent import LentQuads
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Dataset
 from tests.oracle import Oracle, assert_same
 
@@ -109,14 +109,14 @@ def test_volatile_functions_have_new_values_for_each_request() -> None:
 
 
 def test_what_is_kept_holds_no_quads(monkeypatch: pytest.MonkeyPatch) -> None:
-    lent: list[weakref.ref[LentQuads]] = []
-    create = LentQuads.__init__
+    lent: list[weakref.ref[Snapshot]] = []
+    create = Snapshot.__init__
 
-    def remember(self: LentQuads, *arguments: Any) -> None:
+    def remember(self: Snapshot, *arguments: Any) -> None:
         lent.append(weakref.ref(self))
         create(self, *arguments)
 
-    monkeypatch.setattr(LentQuads, "__init__", remember)
+    monkeypatch.setattr(Snapshot, "__init__", remember)
     with sparqlive.open() as session:
         session.apply(insert=[random_quad(random.Random(1), True) for _ in range(30)])
         for query in QUERIES:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import sparqlive
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.maintained import Maintained
-from sparqlive.live.quads import Change, Quads
+from sparqlive.quads.current import Change, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import Dictionary

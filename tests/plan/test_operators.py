@@ -13,7 +13,7 @@ from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.maintained import Maintained
 from sparqlive.live.operators import OPERATORS
-from sparqlive.live.quads import Quads
+from sparqlive.quads.current import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State, delta_rule

@@ -115,12 +115,12 @@ def may_match(leaf: op.Operator, predicates: frozenset[int] | None, id_of: Calla
     return id_of(leaf.predicate) in predicates
 
 
-PairTable: TypeAlias = tuple[int, int, Column, Column]
-"""A predicate, a graph (0 for a merged one), subjects and objects."""
+PairTable: TypeAlias = tuple[int, int | Column, Column, Column]
+"""A predicate, the graph of all rows or a column of graphs, subjects and objects."""
 
 
 class PairTables(ABC):
-    """Quads that are in memory by graph and predicate, before an epoch and after it.
+    """Quads that are in memory by predicate, before an epoch and after it.
 
     Known by its class, not by its methods: a DataFrame of Spark Connect seems to have every attribute.
     """
@@ -139,7 +139,7 @@ class PairTables(ABC):
 
 
 class QuadsByPredicate:
-    """Each predicate and graph a table of its own: patterns read those that they match, as they are."""
+    """Each predicate a table of its own: patterns read those that they match, as they are."""
 
     are_broadcast = False
     lookup: Lookup | None = None
@@ -185,10 +185,11 @@ class QuadsByPredicate:
             yield self._frame(columns or [_joined(())] * len(QUAD), QUAD), (*QUAD, f"{ONE} AS {WEIGHT}")
             return
         for of, name, subjects, objects in tables:
-            yield (
-                self._frame((subjects, objects), ("s", "o")),
-                ("s", f"{number(of)} AS p", "o", f"{number(name)} AS g", f"{ONE} AS {WEIGHT}"),
-            )
+            if isinstance(name, int):
+                frame, place = self._frame((subjects, objects), ("s", "o")), f"{number(name)} AS g"
+            else:
+                frame, place = self._frame((subjects, objects, name), ("s", "o", "g")), "g"
+            yield frame, ("s", f"{number(of)} AS p", "o", place, f"{ONE} AS {WEIGHT}")
 
     def _frame(self, columns: Sequence[Column], names: Sequence[str]) -> Frame:
         return self._backend.frame(pa.table(dict(zip(names, columns, strict=True))), names)
@@ -203,7 +204,8 @@ _MOST_TABLES = 32
 def _quad_columns(table: PairTable) -> tuple[Column, ...]:
     predicate, graph, subjects, objects = table
     size = len(subjects)
-    return subjects, np.full(size, predicate), objects, np.full(size, graph)
+    graphs = np.full(size, graph) if isinstance(graph, int) else graph
+    return subjects, np.full(size, predicate), objects, graphs
 
 
 def _joined(parts: Sequence[Column]) -> Column:

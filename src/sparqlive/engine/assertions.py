@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
-from sparqlive.live.quads import Change, Quad
+from sparqlive.quads.current import Change, Quad
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Column
 

@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable
 
 from sparqlive.errors import Error
-from sparqlive.live.quads import Quads
 from sparqlive.numbers import MOST, short_repr
 from sparqlive.plan import operators as op
 from sparqlive.plan.rewrites.walk import operators_of
+from sparqlive.quads.current import Quads
 from sparqlive.sparql.algebra import Term, Var
 from sparqlive.sparql.memory import machine_memory
 
@@ -23,8 +23,6 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([KMGT]?)(i?)B?\s*", re.IGNORECA
 _UNKNOWN_MACHINE = 8 << 30
 _BYTES_PER_PLAN = 50_000
 """The code of a plan."""
-_BYTES_PER_QUAD = 40
-"""A quad in memory, in two orders."""
 _BYTES_PER_VALUE = 8
 _BYTES_PER_STATE_ROW = 150
 """A row of an operator's state is a Python object."""
@@ -59,24 +57,18 @@ class Budget:
         return used + needed <= self.limit
 
     def needed(self, plan: op.Operator, stored_rows: int | None = None) -> int:
-        """Bytes for the quads of a plan that are not in memory yet, its rows, and what its operators store.
+        """Bytes for the rows of a plan, and what its operators store.
 
         stored_rows: the rows of all relations of the plan, if they are known.
         """
-        quads, largest = 0, 0
+        largest = 0
         for operator in operators_of(plan):
             if isinstance(operator, op.Scan):
                 predicate = operator.positions[1]
                 number = None if isinstance(predicate, Var) else self._id_of(predicate)
-                on_disk, size = self._quads.on_disk_size(number)
-                quads, largest = quads + on_disk, max(largest, size)
+                largest = max(largest, self._quads.size_about(number))
             elif isinstance(operator, op.Names | op.Nodes):
-                on_disk, size = self._quads.on_disk_size(None)
-                quads, largest = quads + on_disk, max(largest, size)
+                largest = max(largest, self._quads.size)
         states = sum(isinstance(operator, op.Keeping) for operator in operators_of(plan))
         row = _BYTES_PER_VALUE * (len(plan.variables) + 1) + states * _BYTES_PER_STATE_ROW
-        return (
-            _BYTES_PER_PLAN
-            + quads * _BYTES_PER_QUAD
-            + row * (largest if stored_rows is None else stored_rows)
-        )
+        return _BYTES_PER_PLAN + row * (largest if stored_rows is None else stored_rows)

@@ -34,11 +34,11 @@ from sparqlive.engine.export import BulkData, SessionTables
 from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
-from sparqlive.live.lent import LentQuads
 from sparqlive.live.maintained import Inputs, Maintained, Saved
-from sparqlive.live.quads import Change, Quads
 from sparqlive.numbers import short_repr
 from sparqlive.plan.operators import Distinct, Keeping, Operator, Window
+from sparqlive.quads.current import Change, Quads
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.columns import entry_table
 from sparqlive.sparql.deadline import stopped_by
@@ -240,7 +240,7 @@ class Strategies:
         return _in_process(self._data.quads, self._data.dictionary, self._data.terms)
 
     def contents_if_any(
-        self, quads: LentQuads, dictionary: Dictionary, lock: AbstractContextManager[Any]
+        self, quads: Snapshot, dictionary: Dictionary, lock: AbstractContextManager[Any]
     ) -> Callable[[Operator], Mapping[Row, int] | Run] | None:
         """Like `contents_on`, for one plan; None if this session does not use DuckDB."""
         if "duckdb" not in self.carriers:
@@ -248,7 +248,7 @@ class Strategies:
         return lambda plan: self.contents_on(quads, dictionary, lock)([plan])[0]
 
     def contents_on(
-        self, quads: Quads | LentQuads, dictionary: Dictionary, lock: AbstractContextManager[Any]
+        self, quads: Quads | Snapshot, dictionary: Dictionary, lock: AbstractContextManager[Any]
     ) -> Callable[[Sequence[Operator]], Sequence[Mapping[Row, int] | Run]]:
         """Returns a function that computes contents on a copy of the quads with DuckDB, without the lock.
 
@@ -484,7 +484,7 @@ def failure_of(name: str, error: Exception) -> BulkFailed:
     )
 
 
-def _in_process(quads: Quads | LentQuads, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:
+def _in_process(quads: Quads | Snapshot, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:
     from sparqlive.bulk.carry import InProcess
 
     tables = SessionTables(quads, dictionary)

@@ -22,11 +22,11 @@ from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import CheckFailed, ViewFailed
 from sparqlive.live.content import PlanContent
-from sparqlive.live.once import compute_rewritten, snapshot_for
-from sparqlive.live.quads import Quads
+from sparqlive.live.once import compute_rewritten
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.operators import Listing, kept_of
+from sparqlive.quads.current import Quads
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.memory import give_back
 from sparqlive.sparql.ordering import order_key, rank_key
@@ -180,8 +180,8 @@ def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: 
     terms = Terms(epochs.terms.dictionary.extended())
     recomputed: Mapping[Row, int] | Run
     if evaluator == "live":
-        quads = snapshot_for(content.plan, epochs.quads, terms.dictionary)
-        with epochs.pinned(quads):
+        quads = epochs.quads.lend()
+        with epochs.pinned():
             recomputed = compute_rewritten(content.plan, quads, terms, {})
     else:  # under the lock it can read the quads themselves
         contents = epochs.strategies.contents_on(epochs.quads, terms.dictionary, epochs.lock)

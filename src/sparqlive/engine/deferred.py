@@ -17,10 +17,10 @@ from sparqlive.errors import Error
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Saved
-from sparqlive.live.quads import Change, Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import MOST_SECONDS, parse_seconds, seconds, short_repr
 from sparqlive.plan.operators import Operator
+from sparqlive.quads.current import Change, Quad, Quads
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import chain
@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from pyoxigraph import Literal, NamedNode
 
 from sparqlive.errors import EmptyResultWarning, Error
-from sparqlive.live.lent import LentQuads, Part
 from sparqlive.live.once import reads_of, runnable, stream_once
 from sparqlive.live.scan import scope_of
-from sparqlive.live.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.description import described_by
 from sparqlive.plan.rewrites.walk import bottom_up
+from sparqlive.quads.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Term, Var, VarOrTerm
 from sparqlive.sparql.deadline import within
 
@@ -38,7 +38,6 @@ _SECONDS = 0.5
 that the same data always gives the same reasons."""
 _MOST_ROWS = 50_000
 """Of more quads, the objects are not searched, and a query over them is not tried on all graphs."""
-_MOST_PARTS = 200
 """In more pairs of a graph and a predicate, a subject is not looked up."""
 _MOST_REASONS = 3
 _INSIDE = ("sparqlive", "contextlib")
@@ -85,20 +84,15 @@ def why_empty(epochs: Epochs, plan: op.Operator, epoch: int) -> str | None:
     described = described_by(plan)
     needed = plan if described is None else described[0]
     terms = epochs.terms.extended()
-    id_of = terms.dictionary.id_of
     reads = reads_of(plan)
-    wanted = {(scope, predicate and id_of(predicate)) for scope in EVERY_GRAPH for _, predicate in reads}
-    wanted |= {
-        (scope_of(terms.dictionary, graph), predicate and id_of(predicate)) for graph, predicate in reads
-    }
     names = any(isinstance(graph, op.OneGraph) and graph != _UNNAMED for graph, _ in reads)
     with ExitStack() as files:
         with epochs.capturing():
             if not epochs.quads.size or epochs.epoch != epoch:
                 return None
-            quads = epochs.quads.lend(wanted)
-            sizes = epochs.quads.graph_sizes() if names else {}
-            files.enter_context(epochs.pinned(quads))
+            quads = epochs.quads.lend()
+            sizes = quads.graph_sizes() if names else {}
+            files.enter_context(epochs.pinned())
 
         def has_more_rows() -> bool:
             is_empty = not is_total or not _has_rows(plan, quads, terms)
@@ -143,25 +137,19 @@ def _over_all_graphs(operator: op.Operator) -> op.Operator:
     return operator
 
 
-def _is_worth_a_try(quads: LentQuads) -> bool:
+def _is_worth_a_try(quads: Snapshot) -> bool:
     """Whether there are quads beyond the unnamed graph, and not too many to try the query on all of them."""
-    beyond = sum(part.pairs.size_about() for part in _parts(quads, (_NAMED,)))
-    return beyond > 0 and sum(part.pairs.size_about() for part in _parts(quads, EVERY_GRAPH)) <= _MOST_ROWS
+    return quads.size <= _MOST_ROWS and any(True for _ in quads.matching(_NAMED, {}))
 
 
-def _has_rows(plan: op.Operator, quads: LentQuads, terms: Terms) -> bool:
+def _has_rows(plan: op.Operator, quads: Snapshot, terms: Terms) -> bool:
     return any(True for _ in stream_once(runnable(plan), quads, terms, first=True))
-
-
-def _parts(quads: LentQuads, scopes: Sequence[Scope], predicate: int | None = None) -> Iterator[Part]:
-    parts = chain.from_iterable(map(quads.parts, scopes))
-    return (part for part in parts if predicate is None or part.predicate == predicate)
 
 
 class _Search:
     """The search for reasons, on the quads of one epoch."""
 
-    def __init__(self, quads: LentQuads, terms: Terms, graph_sizes: Mapping[int, int]) -> None:
+    def __init__(self, quads: Snapshot, terms: Terms, graph_sizes: Mapping[int, int]) -> None:
         """`graph_sizes`: the sizes of all graphs, if the plan reads one by its name."""
         self._quads = quads
         self._graph_sizes = graph_sizes
@@ -260,11 +248,6 @@ class _Search:
         terms = {place: number for place, number in known.items() if number is not None}
         if len(terms) < len(known):  # no quad has a term that is unknown
             return False
-        sizes = [part.pairs.size_about() for part in _parts(self._quads, scopes, terms.get(PREDICATE))]
-        if terms.keys() <= {PREDICATE}:
-            return any(sizes)
-        if len(sizes) > _MOST_PARTS if SUBJECT in terms else sum(sizes) > _MOST_ROWS:
-            return True
         found = (self._quads.matching(scope, terms) for scope in scopes)
         return any(True for _ in chain.from_iterable(found))
 

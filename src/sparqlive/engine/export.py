@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparqlive.bulk.scan import PairTables
-from sparqlive.live.lent import LentQuads
-from sparqlive.live.quad_pairs import PairTable
-from sparqlive.live.quads import Change, Quads
 from sparqlive.live.scan import scope_of
 from sparqlive.plan.delta import State
 from sparqlive.plan.operators import GraphChoice
+from sparqlive.quads.current import Change, Quads
+from sparqlive.quads.reading import PairTable
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns, is_in
 from sparqlive.sparql.columns import TERM_SCHEMA, entry_table, has_types, term_table
@@ -128,7 +128,7 @@ class BulkData:
 class SessionTables(PairTables):
     """The quads of a session by graph and predicate, for a backend in this process."""
 
-    def __init__(self, quads: Quads | LentQuads, dictionary: Dictionary) -> None:
+    def __init__(self, quads: Quads | Snapshot, dictionary: Dictionary) -> None:
         self._quads = quads
         self._dictionary = dictionary
 
@@ -136,7 +136,9 @@ class SessionTables(PairTables):
         return self._quads.tables(scope_of(self._dictionary, graph), predicate, state is State.NEW)
 
     def changes(self, graph: GraphChoice) -> Sequence[Column]:
-        staged = self._quads.staged.get(scope_of(self._dictionary, graph), ())
+        scope = scope_of(self._dictionary, graph)
+        is_set = self._quads.is_merged(scope)
+        staged = self._quads.staged.get(scope, ()) if is_set else self._quads.raw_changes(scope)
         if isinstance(staged, ColumnRows):
             return staged.columns
         return list(np.array(staged, dtype=np.int64).reshape(-1, 5).T)

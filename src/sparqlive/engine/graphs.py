@@ -13,7 +13,7 @@ import numpy as np
 from pyoxigraph import DefaultGraph, NamedNode
 
 from sparqlive.engine.writer import Epochs
-from sparqlive.live.scope import OBJECT, PREDICATE, SUBJECT, Scope
+from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.graphs import write_graph
@@ -45,13 +45,13 @@ class CapturedGraph:
             self._scope = Scope("one", frozenset({self._dictionary.find(name) or UNDEF}))
             self.epoch = epochs.epoch
             """The epoch that the triples belong to."""
-            self._quads = epochs.quads.lend([(self._scope, None)])
-            files.enter_context(epochs.pinned(self._quads))
+            self._quads = epochs.quads.lend()
+            files.enter_context(epochs.pinned())
         finalize(self, files.close)
 
     def __len__(self) -> int:
         """Number of triples."""
-        return sum(part.pairs.size_before() for part in self._quads.parts(self._scope))
+        return self._quads.size_of(self._scope)
 
     def blocks(self) -> Iterator[Block]:
         """Yields the triples as blocks of the ids of subject, predicate and object."""

@@ -19,7 +19,7 @@ from sparqlive.engine.results import Answer
 from sparqlive.engine.rows import RowStream
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
-from sparqlive.live.once import lend_for, stream_once
+from sparqlive.live.once import stream_once
 from sparqlive.numbers import seconds, whole
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.sparql.deadline import Steps, within
@@ -61,10 +61,10 @@ def query_once(
         if view is not None and is_carrying and not view.content.capturable:
             view = None
         if view is None:
-            quads = lend_for(planned.reads, epochs.quads, terms.dictionary)
-            if quads.is_on_disk:
+            quads = epochs.quads.lend()
+            if epochs.persistence is not None:
                 files = ExitStack()
-                files.enter_context(epochs.pinned(quads))
+                files.enter_context(epochs.pinned())
             bulk = epochs.strategies.contents_if_any(quads, terms.dictionary, epochs.lock)
         else:
             captured, terms = view.captured(), view.terms.captured()

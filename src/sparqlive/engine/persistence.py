@@ -24,8 +24,8 @@ from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_n
 from sparqlive.errors import StoreFailed
 from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.maintained import is_totals, totals_name
-from sparqlive.live.quads import Change, Quads, inserts_of
 from sparqlive.plan.operators import Operator
+from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.interrupts import interruptible
@@ -35,6 +35,7 @@ from sparqlive.store.commits import Commit
 from sparqlive.store.compaction import Each
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
+from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.saving import Saved
@@ -98,7 +99,7 @@ class Persistence:
         self.store.catalog.use_under(lock)
         try:
             self._data = StoredData(self.store, quads, dictionary)
-            self._compactor = Compactor(self.store, lock, self._moved, self._history_end)
+            self._compactor = Compactor(self.store, lock, self._mapped, self._moved, self._history_end)
         except BaseException:
             self.store.close()
             raise
@@ -145,8 +146,8 @@ class Persistence:
     # Opening
 
     def load_quads(self) -> None:
-        """Loads the changes after the runs; the runs stay on disk until something reads them."""
-        self._compactor.opened(*self._data.load_quads())
+        """Attaches the quads, which are mapped when something reads them."""
+        self._compactor.opened(self._data.load_quads())
 
     def source_notes(self) -> list[str]:
         """The stored notes of all sources."""
@@ -416,9 +417,13 @@ class Persistence:
         """Context in which the files of the current quads are not removed."""
         return self._pins.pinned()
 
-    def _moved(self, quads: QuadRuns, terms: TermRuns) -> None:
+    def _mapped(self, runs: Sequence[RunFile]) -> QuadMaps | None:
+        """Maps new files of quads, if the session reads quads."""
+        return None if self._data.maps is None else self._data.mapped(runs)
+
+    def _moved(self, maps: QuadMaps | None, terms: TermRuns) -> None:
         """Switches to new files; the old ones may be removed now."""
-        self._data.moved(quads, terms)
+        self._data.moved(maps, terms)
         self._pins.move()
 
     def follow(self, on_change: Callable[[], None]) -> None:
@@ -559,7 +564,7 @@ class Persistence:
 
     def leave_in_files(self, files: ChangeFiles) -> None:
         """Leaves the quads of a committed epoch, whose changes workers wrote, in their files."""
-        self._data.committed_files(files.segments)
+        self._data.committed_files()
 
     def batch_epoch(self, batch: tuple[str, int]) -> int | None:
         return self.store.catalog.batch_epoch(*batch)

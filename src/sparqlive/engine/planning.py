@@ -15,7 +15,6 @@ from sparqlive.engine.limits import QUERY_CHARACTERS
 from sparqlive.engine.services import Services
 from sparqlive.engine.views import Views
 from sparqlive.errors import Error, TooLarge
-from sparqlive.live.lent import LentQuads
 from sparqlive.live.once import Runnable, reads_of, runnable
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
@@ -28,6 +27,7 @@ from sparqlive.plan.services import services_in, with_unknown_tables
 from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Dataset, Query, Term
 from sparqlive.sparql.syntax import parse_query, plain_text
 
@@ -129,7 +129,7 @@ class Planning:
     def answered(
         self,
         planned: PlannedQuery,
-        quads: LentQuads,
+        quads: Snapshot,
         terms: Terms,
         allow_private: bool,
         refusal: Error | None,

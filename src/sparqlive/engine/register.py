@@ -29,15 +29,15 @@ from sparqlive.errors import Error, ViewExists
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import is_totals
-from sparqlive.live.once import snapshot_for
 from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
-from sparqlive.live.quads import Quad, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import short_repr
 from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.unfold import views_read
+from sparqlive.quads.current import Quad, Quads
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Query
 from sparqlive.sparql.deadline import limited, within
@@ -142,8 +142,8 @@ class Registration:
             with epochs.lock:
                 epochs.ensure_open()
                 terms = Terms(epochs.terms.dictionary.extended())
-                quads = snapshot_for(planned.kept, epochs.quads, terms.dictionary, whole=True)
-                files.enter_context(epochs.pinned(quads))
+                quads = epochs.quads.lend()
+                files.enter_context(epochs.pinned())
                 gathered = epochs.gather()
             scope = name if refresh != "immediate" else keeper.scope
             try:
@@ -314,7 +314,7 @@ class Registration:
         }
         return replace(computed, relations=relations)
 
-    def _bulk(self, strategy: Strategy, quads: Quads, dictionary: Dictionary) -> Bulk | None:
+    def _bulk(self, strategy: Strategy, quads: Quads | Snapshot, dictionary: Dictionary) -> Bulk | None:
         """How to compute a new view over many quads, without blocking writers."""
         if strategy not in ("auto", "duckdb") or "duckdb" not in self._epochs.strategies.carriers:
             return None

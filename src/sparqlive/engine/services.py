@@ -15,11 +15,11 @@ from itertools import islice
 from pyoxigraph import BlankNode
 
 from sparqlive.errors import Error, ServiceFailed, Timeout, Unsupported
-from sparqlive.live.lent import LentQuads
 from sparqlive.live.once import runnable, stream_once
 from sparqlive.live.terms import Terms
 from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.services import columns_of, with_answers
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Term, Var
 from sparqlive.sparql.deadline import gathers, paced, seconds_left
@@ -40,7 +40,7 @@ class Services:
         self,
         query: al.Query,
         plan_of: Callable[[al.Query], Operator],
-        quads: LentQuads,
+        quads: Snapshot,
         terms: Terms,
         allow_private: bool,
         refusal: Error | None,

@@ -1,4 +1,4 @@
-"""The quads and terms of a store, as a session sees them: runs on disk, and later changes in memory.
+"""The quads and terms of a store, as a session sees them: a mapped base, and later changes in memory.
 
 Owns which files hold the part on disk, and which changes after them are in memory. Invariant: quads and
 dictionary belong to the epoch that was last written or read.
@@ -6,23 +6,26 @@ dictionary belong to the epoch that was last written or read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sparqlive.live.quads import Change, Quads
+from sparqlive.quads.base import Base
+from sparqlive.quads.current import Change, Quads
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.store.commits import TermRun
-from sparqlive.store.quad_runs import QuadRuns, Segment
+from sparqlive.store.quad_maps import QuadMaps
+from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.store import Sources, Store
 from sparqlive.store.term_runs import TermRuns
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.run import Column, Run
 
-_NO_CHANGES = Run([np.empty(0, dtype=np.int64)] * 4, np.empty(0, dtype=np.int64))
+_NO_COLUMN = np.empty(0, dtype=np.int64)
+_NO_CHANGES = Run([_NO_COLUMN] * 4, _NO_COLUMN)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class StoredData:
         self._quads = quads
         self._dictionary = dictionary
         self._runs: QuadRuns | None = None
+        self.maps: QuadMaps | None = None
+        """The mapped base, once something has read quads."""
         self._terms = store.terms()
         dictionary.load(self._terms, store.catalog.terms(), store.catalog.exceptions())
         self._at = store.catalog.epoch()
@@ -56,14 +61,38 @@ class StoredData:
         """Whether memory has no room for all terms."""
         return self._terms.is_limited
 
-    def load_quads(self) -> tuple[QuadRuns, TermRuns]:
-        """Attaches the runs, which stay on disk until they are read, and loads the changes after them."""
-        runs, log = self._store.quads(self._runs)
-        self._runs = runs
-        self._quads.attach(runs)
-        for rows in log:
-            self._quads.add(_changes(rows))
-        return runs, self._terms
+    def load_quads(self) -> TermRuns:
+        """Attaches the quads, which are mapped and brought up to date when they are first read."""
+        store = self._store
+        base = sum(run.rows for run in store.catalog.runs(QUADS))
+        later = sum(int(rows[:, 4].sum()) for _, rows in store.changes(store.quads_epoch()))
+        self._quads.attach(self._loaded, base + later)
+        return self._terms
+
+    def _loaded(self) -> tuple[Base, ColumnRows]:
+        """The maps of the base, and the net changes after it, sorted by p."""
+        runs = self._store.catalog.runs(QUADS)
+        if self.maps is None or self.maps.paths != {run.path for run in runs}:
+            self.maps = self.mapped(runs)
+        return self.maps, self._later()
+
+    def mapped(self, runs: Sequence[RunFile]) -> QuadMaps:
+        """The maps of a base, with the orders that are in use."""
+        maps = QuadMaps(self._store.directory, self._store.place, runs)
+        if self.maps is not None:
+            maps.prepare(self.maps.orders)
+        return maps
+
+    def _later(self) -> ColumnRows:
+        """The net changes after the base."""
+        log = [rows for _, rows in self._store.changes(self._store.quads_epoch())]
+        if not log:
+            return ColumnRows([_NO_COLUMN] * 5)
+        subjects, predicates, objects, graphs, weights = np.concatenate(log).T
+        run = Run.sort([np.ascontiguousarray(c) for c in (predicates, graphs, subjects, objects)], weights)
+        predicates, graphs, subjects, objects = run.columns
+        assert run.weights is not None
+        return ColumnRows((subjects, predicates, objects, graphs, run.weights))
 
     def sources(self) -> Sources:
         """Where a bulk backend finds the quads and terms of the last epoch."""
@@ -106,11 +135,14 @@ class StoredData:
             self._terms.add(*terms)
             self._dictionary.move_journal()
 
-    def moved(self, runs: QuadRuns, terms: TermRuns) -> None:
-        """Switches to the files that a compaction wrote; `runs` has read the new files of quads."""
+    def moved(self, maps: QuadMaps | None, terms: TermRuns) -> None:
+        """Switches to the files that a compaction wrote, of which `maps` are mapped."""
         self._terms = terms
-        self._move_quads(runs)
+        self.maps = maps
+        self._quads.move(self._loaded)
         self._dictionary.move(terms, self._store.catalog.terms())
+        if maps is not None and not self._store.catalog.read_only:
+            maps.remove_others()
 
     def replaced_terms(self) -> None:
         """Switches to new runs of terms."""
@@ -145,15 +177,9 @@ class StoredData:
         """The quads of the last epoch, for other processes to read."""
         return self._store.all_quads(self._runs)
 
-    def committed_files(self, segments: Iterable[Segment]) -> None:
-        """Leaves the changes of a committed epoch in their files, whose segments are given."""
-        assert self._runs is not None
-        self._runs.learn(segments)
-        self._move_quads(self._runs)
-
-    def _move_quads(self, known: QuadRuns | None) -> None:
-        self._runs, log = self._store.quads(known)
-        self._quads.move(self._runs, [change for rows in log for change in _changes(rows)])
+    def committed_files(self) -> None:
+        """Reads the changes of a committed epoch, which workers wrote."""
+        self._quads.move(self._loaded)
 
     def advance(self) -> int:
         """Moves to the store's last epoch; returns its number."""
@@ -168,8 +194,8 @@ class StoredData:
             for rows in changes:
                 assert isinstance(rows, np.ndarray)
                 self._quads.add(_changes(rows))
-            if self._runs is None or not self._runs.paths() >= {run.path for run in catalog.runs(QUADS)}:
-                self._move_quads(self._runs)
+            if self.maps is not None and self.maps.paths != {run.path for run in catalog.runs(QUADS)}:
+                self._quads.move(self._loaded)
         self._terms = self._store.terms(self._terms)
         self._dictionary.load(self._terms, catalog.terms(), catalog.exceptions())
         self._at = catalog.epoch()

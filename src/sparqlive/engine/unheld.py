@@ -30,11 +30,11 @@ from sparqlive.live.compiler import Compiler
 from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.keeper import EXPANDED_ROWS
 from sparqlive.live.maintained import key_of, state_name, totals_name
-from sparqlive.live.quads import Change, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.quads.current import Change, Quads
 from sparqlive.sparql.memory import give_back
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows

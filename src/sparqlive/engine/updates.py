@@ -25,12 +25,12 @@ from pyoxigraph import Quad as Statement
 
 from sparqlive.engine.limits import LOADED_DOCUMENTS, UPDATE_OPERATIONS
 from sparqlive.errors import Error, Timeout, TooLarge, Unsupported
-from sparqlive.live.once import compute_once, lend_for, reads_of
-from sparqlive.live.quads import Change, Quad, Quads
+from sparqlive.live.once import compute_once
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.once import fixed, without_services
 from sparqlive.plan.operators import Operator
+from sparqlive.quads.current import Change, Quad, Quads
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import check_quad
 from sparqlive.sparql import algebra as al
@@ -324,7 +324,7 @@ class _Request:
         query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
         check_functions(query, volatile=True)
         plan, dictionary = self._plan_of(without_services(fixed(query))), self._terms.dictionary.extended()
-        quads = lend_for(reads_of(plan), self._quads, dictionary)
+        quads = self._quads.lend()
         with interruptible():
             rows = within(
                 self._timeout_seconds,

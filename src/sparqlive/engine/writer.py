@@ -42,17 +42,15 @@ from sparqlive.engine.views import Views
 from sparqlive.errors import Closed, Error, Timeout
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
-from sparqlive.live.lent import LentQuads
 from sparqlive.live.limit import Limit
-from sparqlive.live.quad_pairs import last_changes
-from sparqlive.live.quads import Change, Quads, inserts_of
-from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.live.terms import Terms
+from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quads, inserts_of
+from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.columns import Encoded
 from sparqlive.rdf.read import check_quad
 from sparqlive.rdf.reserved import LINKS, Gate
 from sparqlive.sparql.interrupts import uninterrupted
-from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
+from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows, last_rows
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
 from sparqlive.zset.zset import add_into
@@ -211,7 +209,7 @@ class Epochs:
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             columns = [[*self._entered(part), weights] for part, weights in parts]
-            wanted = last_changes(_together(columns))
+            wanted = last_rows(_together(columns), by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
             return self.commit(wanted, len(wanted), strategy, batch)
 
     def _entered(self, encoded: Encoded) -> Sequence[Column]:
@@ -744,9 +742,9 @@ class Epochs:
         finally:
             self.lock.release()
 
-    def pinned(self, snapshot: Quads | LentQuads) -> AbstractContextManager[None]:
-        """Context in which the store's files that a snapshot reads stay. Entered under the lock."""
-        if self.persistence is None or not snapshot.is_on_disk:
+    def pinned(self) -> AbstractContextManager[None]:
+        """Context in which the store's files of the current epoch stay. Entered under the lock."""
+        if self.persistence is None:
             return nullcontext()
         return self.persistence.pinned()
 

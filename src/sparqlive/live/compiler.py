@@ -16,9 +16,7 @@ from typing import Any, TypeAlias
 from sparqlive.live import extend, join, left_join, mark, scan, semi, template
 from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, Program, times, tuple_of
 from sparqlive.live.lazy import Bulk, Remembered, content_of
-from sparqlive.live.lent import LentQuads
 from sparqlive.live.operators import OPERATORS
-from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import MOST_PARTS, too_large, within_reach
@@ -26,6 +24,8 @@ from sparqlive.plan.cost import estimate
 from sparqlive.plan.delta import Apply, Outer, State, Tested, Times, delta_term
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.keys import keys_of_flips, pushable
+from sparqlive.quads.current import Quads
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Var
 
 _WRITTEN_AHEAD = 200_000
@@ -143,7 +143,7 @@ class Compiler:
     def __init__(
         self,
         plan: op.Operator,
-        quads: Quads | LentQuads,
+        quads: Quads | Snapshot,
         terms: Terms,
         lazy: bool = False,
         bulk: Bulk | None = None,
@@ -192,7 +192,7 @@ class Compiler:
         assert create is not None
         return create(operator, self.terms)
 
-    def renew(self, quads: LentQuads, terms: Terms, bulk: Bulk | None) -> bool:
+    def renew(self, quads: Snapshot, terms: Terms, bulk: Bulk | None) -> bool:
         """Prepares the functions of a lazy plan for other quads and terms.
 
         Returns False if they have to be written again, because their order was chosen for other sizes.
@@ -254,15 +254,12 @@ class Compiler:
 
     def move(self, quads: Quads) -> None:
         """Cheaply switches the functions to other quads, which have the same content."""
-        assert isinstance(self.quads, Quads)
-        places, namespace = self.quads.places(), self.program.namespace
+        places, namespace = self.quads.given(), self.program.namespace
         for name, value in namespace.items():
             if id(value) in places:
                 namespace[name] = places[id(value)](quads)
             elif getattr(value, "__self__", None) is self.quads:
                 namespace[name] = getattr(quads, value.__name__)
-        if self.quads.reads_any_predicate:
-            quads.read_any_predicate()
         self.quads = quads
 
     # Functions

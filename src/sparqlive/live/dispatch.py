@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from sparqlive.live.maintained import Inputs, Maintained
-from sparqlive.live.quads import Quads
 from sparqlive.live.scan import scope_of
-from sparqlive.live.scope import PREDICATE, Change, Scope
 from sparqlive.plan import operators as op
+from sparqlive.quads.current import Quads
+from sparqlive.quads.scope import PREDICATE, Change, Scope
 from sparqlive.sparql.algebra import Var
 from sparqlive.zset.columns import ColumnRows, group_starts
 from sparqlive.zset.run import Column

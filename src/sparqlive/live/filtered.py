@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain
 from typing import TypeAlias
 
-import numpy as np
-
 from sparqlive.live.terms import Keep
+from sparqlive.quads.reading import as_columns
 from sparqlive.zset.run import Column
 
 Tests: TypeAlias = Sequence[tuple[int, Keep]]
 """Tests with the positions in a row that they look at."""
 
-_FIRST_ROWS = 16
 _FEW_ROWS = 300
 """Fewer rows are tested one by one."""
-_MOST_ROWS = 1 << 16
-
-
-def growing(length: int) -> Iterator[slice]:
-    """Consecutive parts of a number of rows: the first is small, because its rows may be enough."""
-    start, size = 0, _FIRST_ROWS
-    while start < length:
-        yield slice(start, start + size)
-        start, size = start + size, min(4 * size, _MOST_ROWS)
 
 
 def kept_rows(pieces: Iterable[Sequence[Column]], tests: Tests) -> Iterator[tuple[int, ...]]:
@@ -38,14 +27,6 @@ def kept_values(values: Iterable[int], tests: Tests) -> Iterator[int]:
     for (part,) in as_columns((value,) for value in values):
         for (value,) in _passing([part], tests):
             yield value
-
-
-def as_columns(rows: Iterable[Sequence[int]]) -> Iterator[Sequence[Column]]:
-    """Rows as columns, some at a time."""
-    remaining, size = iter(rows), _FIRST_ROWS
-    while part := list(islice(remaining, size)):
-        yield list(np.array(part, dtype=np.int64).T)
-        size = min(4 * size, _MOST_ROWS)
 
 
 def _each_passing(

@@ -18,12 +18,12 @@ from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.limit import Limit
 from sparqlive.live.maintained import Inputs, Maintained, Saved
 from sparqlive.live.prepared import Prepared
-from sparqlive.live.quads import Change, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.shapes import shape_of
+from sparqlive.quads.current import Change, Quads
 from sparqlive.sparql.algebra import Var
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Run
@@ -126,7 +126,6 @@ class Keeper:
             self._fresh = fresh
             self._quads.add([(*change[:4], -change[4]) for change in changes])
         try:
-            self._quads.adopt(prepared.quads)
             content = self.keep(plan, prepared.saved, terms)
             if changes:
                 self._quads.stage(changes)

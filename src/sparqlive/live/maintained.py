@@ -15,10 +15,11 @@ import numpy as np
 
 from sparqlive.live.compiler import Compiler, Node, Segment
 from sparqlive.live.group import Groups
-from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.quads.current import Quads
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.deadline import Flag, gathers
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
@@ -87,7 +88,12 @@ class Summand:
 
 class Maintained:
     def __init__(
-        self, plan: op.Operator, quads: Quads, terms: Terms, saved: Saved | None = None, scope: str = ""
+        self,
+        plan: op.Operator,
+        quads: Quads | Snapshot,
+        terms: Terms,
+        saved: Saved | None = None,
+        scope: str = "",
     ) -> None:
         self.plan = plan
         self.key = key_of(plan, scope)

@@ -7,7 +7,7 @@ replaced by tables in the plan. Rejects volatile functions anywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pyoxigraph import BlankNode
@@ -16,10 +16,7 @@ from sparqlive.errors import Unsupported
 from sparqlive.live.compiler import Compiler
 from sparqlive.live.description import described
 from sparqlive.live.lazy import Bulk
-from sparqlive.live.lent import LentQuads
-from sparqlive.live.quads import Quads
 from sparqlive.live.scan import scope_of
-from sparqlive.live.scope import OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import calls_in
@@ -28,7 +25,9 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.follow_steps import follow_steps
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.walk import operators_of, with_children
-from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.quads.current import Quads
+from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Term, Var, parts_of
 from sparqlive.sparql.deadline import gathers
 from sparqlive.sparql.expressions import (
@@ -46,23 +45,6 @@ _KEPT_OPERATORS = 64
 """The functions of larger plans are written again for each query, to bound the memory of those kept."""
 
 
-def snapshot_for(plan: op.Operator, quads: Quads, dictionary: Dictionary, whole: bool = False) -> Quads:
-    """A copy of the quads that a plan reads; `whole`: with merged graphs that other plans can use too."""
-    scopes: set[Scope] = set()
-    predicates: set[int] | None = set()
-    for leaf in operators_of(plan):
-        if not isinstance(leaf, op.Scan | op.Names | op.Nodes):
-            continue
-        scopes.add(scope_of(dictionary, leaf.graph))
-        if not isinstance(leaf, op.Scan) or isinstance(leaf.predicate, Var):
-            predicates = None
-        elif predicates is not None:
-            predicates.add(dictionary.id_of(leaf.predicate))
-    if whole and not all(map(quads.is_merged, scopes)):
-        predicates = None
-    return quads.snapshot(scopes, None if predicates is None else frozenset(predicates))
-
-
 def reads_of(plan: op.Operator) -> frozenset[tuple[op.GraphChoice, Term | None]]:
     """The graphs and predicates that a plan reads; None: all predicates."""
     read: set[tuple[op.GraphChoice, Term | None]] = set()
@@ -71,19 +53,6 @@ def reads_of(plan: op.Operator) -> frozenset[tuple[op.GraphChoice, Term | None]]
             predicate = leaf.predicate if isinstance(leaf, op.Scan) else None
             read.add((leaf.graph, None if isinstance(predicate, Var) else predicate))
     return frozenset(read)
-
-
-def lend_for(
-    read: Iterable[tuple[op.GraphChoice, Term | None]], quads: Quads, dictionary: Dictionary
-) -> LentQuads:
-    """The quads of some graphs and predicates, as they are now."""
-    id_of = dictionary.id_of
-    return quads.lend(
-        [
-            (scope_of(dictionary, graph), None if predicate is None else id_of(predicate))
-            for graph, predicate in read
-        ]
-    )
 
 
 @dataclass(frozen=True)
@@ -97,7 +66,7 @@ class Runnable:
     _idle: list[Compiler] = field(default_factory=list, compare=False, repr=False)
     """At most one, with its functions, but without quads and terms. A query that runs it takes it out."""
 
-    def take(self, quads: LentQuads, terms: Terms, bulk: Bulk | None) -> Compiler:
+    def take(self, quads: Snapshot, terms: Terms, bulk: Bulk | None) -> Compiler:
         """A compiler for the plan, for this request alone."""
         try:
             compiler = self._idle.pop()
@@ -123,7 +92,7 @@ def runnable(plan: op.Operator) -> Runnable:
 
 
 def stream_once(
-    prepared: Runnable, quads: LentQuads, terms: Terms, first: bool = False, bulk: Bulk | None = None
+    prepared: Runnable, quads: Snapshot, terms: Terms, first: bool = False, bulk: Bulk | None = None
 ) -> Iterator[tuple[Row, int]]:
     """Yields the rows of a plan as they are found; a row may come several times.
 
@@ -145,14 +114,14 @@ def stream_once(
 
 
 def _described(
-    resources: Iterator[tuple[Row, int]], graph: op.GraphChoice, quads: LentQuads, compiler: Compiler
+    resources: Iterator[tuple[Row, int]], graph: op.GraphChoice, quads: Snapshot, compiler: Compiler
 ) -> Iterator[tuple[Row, int]]:
     dictionary = compiler.terms.dictionary
     index = quads.index(scope_of(dictionary, graph), None, (SUBJECT, PREDICATE, OBJECT), 1)
     return described(resources, index.before, dictionary, compiler.program.check)
 
 
-def compute_once(plan: op.Operator, quads: LentQuads, terms: Terms) -> dict[Row, int]:
+def compute_once(plan: op.Operator, quads: Snapshot, terms: Terms) -> dict[Row, int]:
     """Returns the rows of a plan."""
     rows: dict[Row, int] = {}
     gathers(rows)
@@ -161,7 +130,9 @@ def compute_once(plan: op.Operator, quads: LentQuads, terms: Terms) -> dict[Row,
     return rows
 
 
-def compute_rewritten(plan: op.Operator, quads: Quads, terms: Terms, into: dict[Row, int]) -> dict[Row, int]:
+def compute_rewritten(
+    plan: op.Operator, quads: Quads | Snapshot, terms: Terms, into: dict[Row, int]
+) -> dict[Row, int]:
     """Adds the rows of a rewritten plan without volatile functions to `into`, and returns it."""
     compiler = Compiler(store_unreachable(plan), quads, terms)
     gathers(into)
@@ -175,7 +146,7 @@ def compute_rewritten(plan: op.Operator, quads: Quads, terms: Terms, into: dict[
 
 
 class _Volatile:
-    def __init__(self, quads: LentQuads, terms: Terms) -> None:
+    def __init__(self, quads: Snapshot, terms: Terms) -> None:
         self._quads = quads
         self._terms = terms
         # By identity: the solutions around an EXISTS also occur in its body, with the same values.

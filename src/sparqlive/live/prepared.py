@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from sparqlive.live.compiler import Compiler, Node
 from sparqlive.live.maintained import Maintained, key_of, rows_name, state_name
-from sparqlive.live.quads import Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.deadline import gathers
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run
@@ -33,7 +33,7 @@ class Prepared:
     """
 
     relations: Mapping[str, Rows]
-    quads: Quads
+    quads: Snapshot
     plans: Mapping[op.Operator, Maintained] = field(default_factory=dict)
     by_columns: frozenset[op.Operator] = frozenset()
 
@@ -52,7 +52,9 @@ class Bulk:
     from_quads: int
 
 
-def prepare(plan: op.Operator, quads: Quads, terms: Terms, scope: str, bulk: Bulk | None = None) -> Prepared:
+def prepare(
+    plan: op.Operator, quads: Snapshot, terms: Terms, scope: str, bulk: Bulk | None = None
+) -> Prepared:
     """Computes the relations of a plan; it shares no state, so that it can be stopped at any point."""
     relations: dict[str, Rows] = {}
     bulk_parts: set[op.Operator] = set()
@@ -87,7 +89,7 @@ def _computed(compiler: Compiler, nodes: Mapping[str, Node]) -> Iterator[tuple[s
             compiler.states[node.parent.number].load(rows)
 
 
-def prepare_apart(plan: op.Operator, quads: Quads, terms: Terms, scope: str) -> Prepared:
+def prepare_apart(plan: op.Operator, quads: Snapshot, terms: Terms, scope: str) -> Prepared:
     """Like `prepare`, for a plan with its own terms: also returns its compiled and loaded parts."""
     relations: dict[str, Rows] = {}
     plans = {}

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparqlive.live.code import Env, Function, Local, Point, times, tuple_of
 from sparqlive.live.filtered import kept_rows, kept_values
-from sparqlive.live.lent import LentQuads
-from sparqlive.live.lent_pairs import counts_of, pieces_of
-from sparqlive.live.scope import GRAPH, PREDICATE, Scope
 from sparqlive.live.terms import Keep
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.quads.reading import as_columns, counts_of, pieces_of, values_per_object
+from sparqlive.quads.scope import GRAPH, PREDICATE, Scope
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary, Term
 from sparqlive.sparql.algebra import Var, VarOrTerm
 from sparqlive.zset.run import Column
@@ -48,16 +48,12 @@ def _graph_key(scope: Scope) -> int | Scope:
 
 @dataclass
 class _Access:
-    """The lookup of a pattern: the relation, its key, the free positions, and the known ones.
-
-    `turned`: the relation from object to subjects, if neither is known.
-    """
+    """The lookup of a pattern: the relation, its key, the free positions, and the known ones."""
 
     relation: str
     key: str
     free: list[int]
     known: list[int]
-    turned: str = ""
 
 
 def _positions(operator: op.Scan) -> list[VarOrTerm]:
@@ -99,22 +95,16 @@ def _access(compiler: Compiler, operator: op.Scan, known: dict[int, str]) -> _Ac
     def inverse() -> Any:
         return compiler.quads.inverse(_graph_key(scope()), predicate_id())
 
-    if PREDICATE in known and (not named or GRAPH in known):
+    if PREDICATE in known and not named:
         forward = 0 in known or 2 not in known
         key = "" if 0 not in known and 2 not in known else known[0 if forward else 2]
-        turned = ""
-        if not named and not isinstance(predicate, Var):
+        if not isinstance(predicate, Var):
             relation = program.made("r", pairs if forward else inverse)
-            if compiler.lazy and not key:
-                turned = program.made("r", inverse)
         else:
-            compiler.quads.read_any_predicate()
-            graph = known[GRAPH] if named else program.made("g", lambda: _graph_key(scope()))
+            graph = program.made("g", lambda: _graph_key(scope()))
             at_run_time = _method(compiler, "pairs_if_any" if forward else "inverse_if_any")
             relation = f"{at_run_time}({graph}, {known[PREDICATE]})"
-            if compiler.lazy and not key:
-                turned = f"{_method(compiler, 'inverse_if_any')}({graph}, {known[PREDICATE]})"
-        return _Access(relation, key, free, [p for p in (0, 2) if p in known], turned)
+        return _Access(relation, key, free, [p for p in (0, 2) if p in known])
     is_fixed = not isinstance(predicate, Var)
     predicate_in_row = [] if is_fixed else [PREDICATE]
     in_row = [0, *predicate_in_row, 2, *([GRAPH] if named else [])]
@@ -122,7 +112,7 @@ def _access(compiler: Compiler, operator: op.Scan, known: dict[int, str]) -> _Ac
     order = (*keys, *(p for p in in_row if p not in known))
 
     def index() -> Any:
-        return compiler.quads.index(scope(), predicate_id() if is_fixed else None, order, max(1, len(keys)))
+        return compiler.quads.index(scope(), predicate_id() if is_fixed else None, order, len(keys))
 
     names = [known[p] for p in keys]
     key = "" if not names else names[0] if len(names) == 1 else tuple_of(names)
@@ -165,13 +155,16 @@ def loop(
         rows = f"{access.relation}.{when}({access.key}) or ()"
         if filters:
             kept = program.name("q", kept_values)
+            if len(values) > 1:
+                kept, columns = program.name("q", kept_rows), program.name("q", as_columns)
+                rows = f"{columns}({rows})"
             rows = f"{kept}({rows}, {_tests(compiler, operator, access.free, filters)})"
     else:
         pattern = tuple_of(values)
         rows = f"{access.relation}.rows_{when}()"
         if filters:
             kept, pieces = program.name("q", kept_rows), f"{access.relation}.pieces_before()"
-            if access.turned:
+            if PREDICATE in known and GRAPH not in access.free:
                 pieces = f"{program.name('q', pieces_of)}({access.relation})"
             rows = f"{kept}({pieces}, {_tests(compiler, operator, access.free, filters)})"
     bound, repeated = _bind(operator, names)
@@ -209,12 +202,12 @@ def pieces(compiler: Compiler, operator: op.Scan) -> Iterator[Sequence[Column]]:
     scope = scope_of(compiler.terms.dictionary, operator.graph)
     places = [place for place, term in enumerate(terms) if isinstance(term, Var)]
     quads = compiler.quads
-    assert isinstance(quads, LentQuads)
+    assert isinstance(quads, Snapshot)
     of = None if isinstance(predicate, Var) else compiler.terms.dictionary.id_of(predicate)
     if of is not None and len(terms) == GRAPH:
         found = pieces_of(quads.pairs(_graph_key(scope), of))
     else:
-        found = quads.index(scope, of, tuple(places), 1).pieces_before()
+        found = quads.index(scope, of, tuple(places), 0).pieces_before()
     names = [terms[place] for place in places]
     for columns in found:
         yield [columns[names.index(v)] for v in operator.variables]
@@ -245,9 +238,10 @@ def _loop_over_counts(
             return False
         counts = f"{access.relation}.counts_of({access.key})"
     elif set(access.free) == {0, 2} and len(read) == 1:
-        relation = access.turned if read == [2] else access.relation
+        counted = compiler.program.name("q", kept_rows)
         tests = f", {_tests(compiler, operator, read, filters)}" if filters else ""
-        counts = f"{compiler.program.name('q', counts_of)}({relation}{tests})"
+        counts_at = compiler.program.name("q", counts_of)
+        counts = f"{counts_at}({access.relation}, {read[0] // 2}, {counted}{tests})"
     elif PREDICATE in access.free and {0, 2}.issubset(access.free) and not {0, 2}.intersection(read):
         counts = f"{access.relation}.counts({tuple_of([str(position) for position in read])})"
     else:
@@ -334,6 +328,8 @@ def fan_out(compiler: Compiler, operator: op.Scan, bound: frozenset[Var]) -> flo
         return float(forward.count_before(id_of(subject)))
     if subject in bound:
         return forward.fan_out
+    if compiler.lazy and isinstance(object_, Var) and object_ in bound:
+        return values_per_object(forward)
     if not isinstance(object_, Var) or object_ in bound:
         inverse = compiler.quads.inverse(graph, id_of(operator.predicate))
         if not isinstance(object_, Var):

@@ -22,8 +22,8 @@ from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Closed, Error, StoreFailed
-from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.numbers import seconds
+from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.reserved import graph_refusal
 from sparqlive.sources.polling import wait

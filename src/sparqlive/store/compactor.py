@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,7 +18,7 @@ from sparqlive.errors import StoreFailed
 from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.sparql.memory import give_back
 from sparqlive.store.compaction import Each
-from sparqlive.store.quad_runs import QuadRuns
+from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.store import Store
 from sparqlive.store.tables import Tables
@@ -40,26 +40,30 @@ class Compactor:
         self,
         store: Store,
         lock: AbstractContextManager[Any],
-        moved: Callable[[QuadRuns, TermRuns], None],
+        mapped: Callable[[Sequence[RunFile]], QuadMaps | None],
+        moved: Callable[[QuadMaps | None, TermRuns], None],
         kept_from: Callable[[], int],
     ) -> None:
-        """Calls `moved` with the new files, under the lock; deletes history before `kept_from`."""
+        """Calls `mapped` to map new files of quads, and `moved` with what it returned, under the lock.
+
+        Deletes history before `kept_from`.
+        """
         self.each: Each | None = None
         """Runs the tasks of a compaction elsewhere, except for small ones."""
         self._store = store
         self._lock = lock
+        self._mapped = mapped
         self._moved = moved
         self._kept_from = kept_from
         self._one_at_a_time = threading.Lock()
         self._thread: threading.Thread | None = None
         self._rows = store.waiting_rows()
         self._epochs = 0
-        self._quads: QuadRuns | None = None
         self._terms: TermRuns | None = None
 
-    def opened(self, quads: QuadRuns, terms: TermRuns) -> None:
-        """Sets the files that the session has opened."""
-        self._quads, self._terms = quads, terms
+    def opened(self, terms: TermRuns) -> None:
+        """Sets the files of terms that the session has opened."""
+        self._terms = terms
 
     def count_epoch(self, rows: int) -> None:
         """Counts an epoch, and starts a compaction if one is due; called under the lock."""
@@ -97,7 +101,7 @@ class Compactor:
                 if one.relation == QUADS:
                     runs = _replaced(runs, one.replaced, one.runs)
             term_runs = _replaced(term_runs, terms[1], terms[0])
-            quads = QuadRuns(self._store.readers, list(runs.values()), known=self._quads)
+            maps = self._mapped(list(runs.values()))
             known = () if self._terms is None else (self._terms,)
             dictionary = self._store.terms_of(term_runs.values(), *known)
             if any(one.is_read for one in known) and not dictionary.is_limited:
@@ -105,8 +109,8 @@ class Compactor:
             with self._lock, uninterrupted:
                 self._store.install(folded, terms)
                 dictionary = self._store.terms(dictionary, *known)  # epochs may have brought files meanwhile
-                self._moved(quads, dictionary)
-                self._quads, self._terms = quads, dictionary
+                self._moved(maps, dictionary)
+                self._terms = dictionary
         self._forget()
         give_back()
 

@@ -7,21 +7,24 @@ the folder itself; links are not followed; files of others are not removed.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from xxhash import xxh3_128_hexdigest
 
 from sparqlive.errors import StoreFailed
-from sparqlive.store.maps import UNFINISHED, Map, MapWriter, Sections, writing
-from sparqlive.store.private import make_directory, make_folder
+from sparqlive.store.maps import UNFINISHED, Map, MapWriter, Sections, UnusableMap, writing
+from sparqlive.store.private import make_directory, make_folder, open_private
 
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*\.map")
 _UNFINISHED = re.compile(_NAME.pattern + "-[0-9a-f]{32}" + re.escape(UNFINISHED))
+_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _MOUNTS = Path("/proc/self/mountinfo")
 # File systems whose files are on other machines or come from another process. `fuse` has names of its kinds.
 _REMOTE = re.compile(
@@ -31,12 +34,16 @@ _REMOTE = re.compile(
 
 def map_folder(directory: Path) -> Path:
     """The folder for the maps of a store: in its directory, or else among the caches of this machine."""
-    if is_local(directory):
-        return directory / "maps"
+    return directory / "maps" if is_local(directory) else cache_folder(directory)
+
+
+def cache_folder(directory: Path) -> Path:
+    """The folder for the maps of a store among the caches of this machine, on a local disk."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     if not is_local(caches):
         raise StoreFailed(
-            f"Neither {directory} nor {caches} is on a local disk. Set XDG_CACHE_HOME to a directory on one."
+            f"Maps of the store {directory} cannot be in the cache directory {caches}, which is not on a "
+            f"local disk. Set XDG_CACHE_HOME to a directory on one."
         )
     return caches / "sparqlive" / f"maps-{xxh3_128_hexdigest(bytes(directory.resolve()))}"
 
@@ -61,6 +68,60 @@ def is_local(directory: Path) -> bool:
     return bool(kind) and _REMOTE.fullmatch(kind) is None
 
 
+class MapFolders:
+    """The folders that maps of a store are read from: its own, and one among caches.
+
+    The latter is for readers that may not write to the store.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def open(self, name: str, sources: Sequence[str]) -> Map:
+        """Opens a map; raises UnusableMap if it has to be created."""
+        own = MapFolder(map_folder(self._directory))
+        try:
+            return own.open(name, sources)
+        except UnusableMap:
+            cached = self._cached()
+            if cached is None:
+                raise
+            return cached.open(name, sources)
+
+    def for_writing(self) -> MapFolder:
+        """The first of the folders in which files can be created."""
+        own = MapFolder(map_folder(self._directory))
+        try:
+            with own.scratch():
+                return own
+        except OSError as error:
+            if error.errno not in _FORBIDDEN:
+                raise StoreFailed(
+                    f"Maps of the store {self._directory} cannot be created: {error}."
+                ) from error
+        cached = MapFolder(cache_folder(self._directory))
+        try:
+            with cached.scratch():
+                return cached
+        except OSError as error:
+            raise StoreFailed(
+                f"Maps of the store {self._directory} can be created neither there nor in the cache "
+                f"directory: {error}. Set XDG_CACHE_HOME to a directory that can be written."
+            ) from error
+
+    def existing(self) -> list[MapFolder]:
+        """The folders, as far as there are any."""
+        found = [MapFolder(map_folder(self._directory)), self._cached()]
+        return [folder for folder in found if folder is not None]
+
+    def _cached(self) -> MapFolder | None:
+        with suppress(StoreFailed, RuntimeError):  # no cache on a local disk, or no home directory
+            folder = cache_folder(self._directory)
+            if folder.is_dir() and folder != map_folder(self._directory):
+                return MapFolder(folder)
+        return None
+
+
 class MapFolder:
     """The maps in a folder. Readers may create maps; only the writer of the store removes them."""
 
@@ -81,11 +142,29 @@ class MapFolder:
         """Creates a map, replacing one of the same name."""
         path = self._path(name)
         try:
-            make_directory(self._folder.parent)
-            make_folder(self._folder, self._folder.parent)
+            self._make()
         except OSError as error:
             raise StoreFailed(f"The folder {self._folder} could not be created: {error}.") from error
         return writing(path, sources, sections)
+
+    def _make(self) -> None:
+        make_directory(self._folder.parent)
+        make_folder(self._folder, self._folder.parent)
+
+    @contextmanager
+    def scratch(self) -> Iterator[int]:
+        """A file for reading and writing, given as its descriptor. It ends with this block or process.
+
+        It has no name any more, so there is nothing to remove after a crash.
+        """
+        self._make()
+        path = self._folder / f"scratch.map-{uuid4().hex}{UNFINISHED}"
+        descriptor = open_private(path, os.O_RDWR | os.O_EXCL, self._folder)
+        try:
+            path.unlink(missing_ok=True)
+            yield descriptor
+        finally:
+            os.close(descriptor)
 
     def names(self) -> list[str]:
         """The names of all maps."""

@@ -46,6 +46,7 @@ _MAGIC, _VERSION = b"sprqlmap", 1
 _PREFIX = struct.Struct("<8sIIQQQ")
 _ALIGNMENT = 64
 _TYPES = {np.dtype(kind).str for kind in (np.int64, np.uint64, np.uint32)}
+_COLUMN_BYTES = 8
 # So many buckets of a directory are checked at a time: they lead to about one block of each column.
 _BUCKET_BITS = 13
 
@@ -126,7 +127,7 @@ class MapWriter:
         while rest:
             written = self._written[name]
             piece = rest[: BLOCK - written % BLOCK]
-            _write(self._descriptor, piece, section.offset + written)
+            write_at(self._descriptor, piece, section.offset + written)
             digest.update(piece)
             written += len(piece)
             if written % BLOCK == 0 or written == section.nbytes:
@@ -138,11 +139,20 @@ class MapWriter:
         """Writes the header, without which the file is no map."""
         for name, section in self._layout.sections.items():
             assert self._written[name] == section.nbytes, f"too few numbers for {name}"
-        _write(self._descriptor, memoryview(self._layout.header(self._checksums)), 0)
+        write_at(self._descriptor, memoryview(self._layout.header(self._checksums)), 0)
         os.fsync(self._descriptor)
 
 
-def _write(descriptor: int, data: memoryview, offset: int) -> None:
+def allocate(descriptor: int, size: int) -> None:
+    """Reserves the space of a file, so that a full disk is noticed before anything is written."""
+    if sys.platform == "darwin":  # has no such call; then writing notices it
+        os.ftruncate(descriptor, size)
+    elif size:
+        os.posix_fallocate(descriptor, 0, size)
+
+
+def write_at(descriptor: int, data: memoryview, offset: int) -> None:
+    """Writes all of some bytes at a place in a file."""
     while data:
         written = os.pwrite(descriptor, data, offset)
         data, offset = data[written:], offset + written
@@ -162,10 +172,7 @@ def writing(path: Path, sources: Sequence[str], sections: Sections) -> Iterator[
         try:
             # The lock ends with the process, so that the file of one that was killed can be told.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if sys.platform == "darwin":  # has no such call; then writing notices that the disk is full
-                os.ftruncate(descriptor, layout.file_bytes)
-            else:
-                os.posix_fallocate(descriptor, 0, layout.file_bytes)
+            allocate(descriptor, layout.file_bytes)
             writer = MapWriter(descriptor, layout)
             yield writer
             writer.finish()
@@ -304,22 +311,28 @@ class Map:
         directory: str | None = None,
         start: int = 0,
         stop: int | None = None,
+        *,
+        directory_range: tuple[int, int] | None = None,
     ) -> Run:
         """The rows of some sections as a run: all of them, or a slice.
 
-        `directory` names the section that has the directory of exactly these rows. With it, a large run is
-        checked as it is read; without it, all of it is checked at the first lookup.
+        `directory` names the section that has the directory of exactly these rows, or, in a range of it,
+        also those of others. With it, a large run is checked as it is read. Without it, a run of about one
+        block per column is checked here, and all of a larger one at its first lookup.
         """
         stop = self.length(columns[0]) if stop is None else stop
         views = [self._view(name)[start:stop] for name in columns]
         numbers = None if weights is None else self._unchecked(self._for_lookups, weights)[start:stop]
-        rows = _Rows(self, columns, weights, start, stop)
-        if stop - start < FEWEST_FOR_DIRECTORY:
-            rows.check(0, stop - start)
+        is_small = stop - start < FEWEST_FOR_DIRECTORY
+        if is_small or (directory is None and stop - start <= BLOCK // _COLUMN_BYTES):
+            for name in columns if weights is None else (*columns, weights):
+                self.check(name, start, stop)
             return Run.over(views, numbers)
+        rows = _Rows(self, columns, weights, start, stop)
         if directory is None:
             return Run.over(views, numbers, source=rows)
-        checked = _CheckedDirectory(self, rows, directory, self._view(directory))
+        first, last = directory_range or (0, self.length(directory))
+        checked = _CheckedDirectory(self, rows, directory, first, self._view(directory)[first:last])
         run = Run.over(views, numbers, directory=checked, source=rows)
         checked.run = weakref.ref(run)
         return run
@@ -353,10 +366,12 @@ class _CheckedDirectory:
     So lookups need not check anything, and none is slower than in memory once the whole run has been read.
     """
 
-    __slots__ = ("_is_checked", "_map", "_name", "_rows", "_starts", "run")
+    __slots__ = ("_before", "_is_checked", "_map", "_name", "_rows", "_starts", "run")
 
-    def __init__(self, source: Map, rows: _Rows, name: str, starts: memoryview) -> None:
+    def __init__(self, source: Map, rows: _Rows, name: str, before: int, starts: memoryview) -> None:
+        """`before`: how many numbers of the section come before this directory."""
         self._map, self._rows, self._name, self._starts = source, rows, name, starts
+        self._before = before
         self._is_checked = bytearray((len(starts) >> _BUCKET_BITS) + 1)
         self.run: weakref.ref[Run] | None = None
 
@@ -372,7 +387,7 @@ class _CheckedDirectory:
     def _check(self, group: int) -> None:
         first = group << _BUCKET_BITS
         last = min(first + (1 << _BUCKET_BITS), len(self._starts) - 1)
-        self._map.check(self._name, first, last + 1)
+        self._map.check(self._name, self._before + first, self._before + last + 1)
         self._rows.check(self._starts[first], self._starts[last])
         self._is_checked[group] = 1
         run = None if self.run is None else self.run()

@@ -309,11 +309,15 @@ def read_columns(
     return found if stop is None else [column.copy() for column in found]
 
 
-def read_groups(place: Place, run: RunFile, names: Sequence[str]) -> Iterator[list[Column]]:
-    """Reads columns of a file as arrays, one row group at a time, and keeps none of them."""
+def read_groups(
+    place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None
+) -> Iterator[list[Column]]:
+    """Reads columns of a file, or of a part of its rows, one row group at a time, and keeps none of them."""
     with verified(place, run) as file:
-        for start, stop in file.groups():
-            yield _arrays(file.read(names, start, stop), names)
+        for first, last in file.groups():
+            low, high = max(first, start), last if stop is None else min(last, stop)
+            if low < high:
+                yield _arrays(file.read(names, low, high), names)
 
 
 def _arrays(table: pa.Table, names: Sequence[str]) -> list[Column]:

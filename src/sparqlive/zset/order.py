@@ -27,7 +27,10 @@ _SIGN = np.uint64(1 << 63)
 
 
 def lexicographic(columns: Sequence[_Column]) -> tuple[_Column, _Mask]:
-    """The positions of rows in their order, and which of them differ from the row before. Not stable."""
+    """The positions of rows in their order, and which of them differ from the row before.
+
+    Equal rows keep their order.
+    """
     length = len(columns[0])
     place_bits = length.bit_length()
     if length < _FEWEST or 2 * place_bits + _VALUE_BITS > 64:

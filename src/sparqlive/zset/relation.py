@@ -1,7 +1,8 @@
 """Relations: a sorted run with a small mutable overlay, and during an epoch a pending layer.
 
 Owns the states: *before* an epoch is run + overlay, *after* is run + overlay + pending. Nothing is merged
-until `commit`; `rollback` discards the pending layer. Contains rows of integers, independent of RDF.
+until `commit`; `rollback` discards the pending layer. Contains rows of integers, independent of RDF. The run
+of a mapped file is never copied: between it and the overlay there is a second, small run of changes (`late`).
 Invariants: the overlay and the pending layer hold no zero weight; in a `KeyedRelation` (a set) each
 row's total weight is zero or one.
 """
@@ -60,6 +61,7 @@ class KeyedRelation:
         "arity",
         "before",
         "key_length",
+        "late",
         "lent",
         "next",
         "overlay",
@@ -71,11 +73,13 @@ class KeyedRelation:
     before: Callable[[Any], Iterable[Any] | None]
     after: Callable[[Any], Iterable[Any] | None]
 
-    def __init__(self, arity: int, key_length: int, run: Run | None = None) -> None:
+    def __init__(self, arity: int, key_length: int, run: Run | None = None, late: Run | None = None) -> None:
+        """`late`: changes after the run, with the weight 1 or -1."""
         assert 1 <= key_length <= arity
         self.arity = arity
         self.key_length = key_length
         self.run = run if run is not None and run.length else None
+        self.late = late if late is not None and late.length else None
         self.overlay: Layer = {}
         self.overlay_rows = 0
         self.pending: Layer = {}
@@ -84,15 +88,19 @@ class KeyedRelation:
         self._choose_readers()
 
     @classmethod
-    def of_parts(cls, arity: int, key_length: int, run: Run | None, overlay: Layer) -> KeyedRelation:
-        """A relation that shares a run and an overlay."""
-        relation = KeyedRelation(arity, key_length, run)
+    def of_parts(
+        cls, arity: int, key_length: int, run: Run | None, overlay: Layer, late: Run | None = None
+    ) -> KeyedRelation:
+        """A relation that shares runs and an overlay."""
+        relation = KeyedRelation(arity, key_length, run, late)
         relation.overlay, relation.overlay_rows = overlay, sum(map(len, overlay.values()))
         relation._choose_readers()
         return relation
 
     def _choose_readers(self) -> None:
-        if self.run is None:
+        if self.late is not None:
+            self.before = self._read_late
+        elif self.run is None:
             self.before = self.overlay.get
         else:
             self.before = self._read_pair if self.arity == 2 and self.key_length == 1 else self._read
@@ -120,7 +128,10 @@ class KeyedRelation:
 
     def _values(self, low: int, high: int) -> list[Any]:
         assert self.run is not None
-        columns = self.run.views[self.key_length :]
+        return self._values_of(self.run, low, high)
+
+    def _values_of(self, run: Run, low: int, high: int) -> list[Any]:
+        columns = run.views[self.key_length :]
         if len(columns) == 1:
             return columns[0][low:high].tolist()
         if not columns:
@@ -145,6 +156,24 @@ class KeyedRelation:
             return base
         return _with_layer(base, changed)
 
+    def _read_late(self, key: Any) -> Iterable[Any] | None:
+        run, late, values = self.run, self.late, None
+        assert late is not None
+        if run is not None:
+            low, high = self._range(key)
+            values = self._values(low, high) if low != high else None
+        low, high = late.range_one(key) if self.key_length == 1 else late.range(key)
+        if low != high:
+            values = list(_with_layer(values, self._late_layer(low, high)))
+        changed = self.overlay.get(key)
+        return values if changed is None else _with_layer(values, changed)
+
+    def _late_layer(self, low: int, high: int) -> dict[Any, int]:
+        """The changes of some rows of `late` by value."""
+        late = self.late
+        assert late is not None and late.weights is not None
+        return dict(zip(self._values_of(late, low, high), late.weights[low:high].tolist(), strict=True))
+
     def _read_after(self, key: Any) -> Iterable[Any] | None:
         changed = self.pending.get(key)
         if changed is None:
@@ -156,22 +185,75 @@ class KeyedRelation:
         if changed is not None and value in changed:
             return changed[value] > 0
         run = self.run
+        if self.late is not None and (weight := self._late_weight(key, value)):
+            return weight > 0
         if run is None:
             return False
         if self.arity == 2 and self.key_length == 1:
             return run.has_pair(key, value)
         return run.position(self._row(key, value))[1]
 
+    def _late_weight(self, key: Any, value: Any) -> int:
+        assert self.late is not None and self.late.weights is not None
+        place, found = self.late.position(self._row(key, value))
+        return int(self.late.weights[place]) if found else 0
+
+    def prefixed(self, prefix: Sequence[int], after: bool = False) -> list[Row]:
+        """The rest of the rows that start with a prefix, which is longer or shorter than a key.
+
+        A shorter one visits the whole overlay.
+        """
+        length = len(prefix)
+        found = dict.fromkeys(self._rest_of(self.run, prefix), 1)
+        if self.late is not None:
+            low, high = self.late.range(prefix)
+            assert self.late.weights is not None
+            weights = self.late.weights[low:high].tolist()
+            found.update(zip(_rest(self.late, low, high, length), weights, strict=True))
+        layers = [self.overlay]
+        if after and self.next is not None:
+            return self.next.prefixed(prefix)
+        if after:
+            layers.append(self.pending)
+        given = tuple(prefix)
+        key = (
+            (given[0] if self.key_length == 1 else given[: self.key_length])
+            if length >= self.key_length
+            else None
+        )
+        for layer in layers:
+            for own in layer if key is None else (key,):
+                for value, weight in layer.get(own, _NOTHING).items():
+                    row = self._row(own, value)
+                    if row[:length] == given:
+                        found[row[length:]] = weight
+        return [row for row, weight in found.items() if weight > 0]
+
+    def _rest_of(self, run: Run | None, prefix: Sequence[int]) -> list[Row]:
+        if run is None:
+            return []
+        return _rest(run, *run.range(prefix), len(prefix))
+
     def has_many_before(self, keys: Column, values: Column) -> npt.NDArray[np.bool_]:
         """Which of many pairs, ideally sorted, exist; nothing is merged."""
-        found = np.zeros(len(keys), dtype=bool)
+        return self.has_rows_before((keys, values))
+
+    def has_rows_before(self, rows: Sequence[Column]) -> npt.NDArray[np.bool_]:
+        """Which of many rows, ideally sorted, exist; nothing is merged."""
+        found = np.zeros(len(rows[0]), dtype=bool)
         if self.run is not None:
-            found = self.run.places((keys, values))[1]
+            found = self.run.places(rows)[1]
+        if self.late is not None:
+            assert self.late.weights is not None
+            places, changed = self.late.places(rows)
+            found[changed] = self.late.weights[places[changed]] > 0
         overlay = self.overlay
         if overlay:
-            for place, key in enumerate(keys.tolist()):
-                changed = overlay.get(key)
-                if changed is not None and (weight := changed.get(int(values[place]))) is not None:
+            keys = rows[0].tolist() if self.key_length == 1 else None
+            every = zip(*(column.tolist() for column in rows), strict=True)
+            for place, row in enumerate(every):
+                layer = overlay.get(row[: self.key_length] if keys is None else row[0])
+                if layer is not None and (weight := layer.get(self.value_of(row))) is not None:
                     found[place] = weight > 0
         return found
 
@@ -190,6 +272,9 @@ class KeyedRelation:
         if self.run is not None:
             low, high = self._range(key)
             count += high - low
+        if self.late is not None and self.late.weights is not None:
+            low, high = self.late.range_one(key) if self.key_length == 1 else self.late.range(key)
+            count += int(self.late.weights[low:high].sum())
         return count
 
     def count_after(self, key: Any) -> int:
@@ -201,7 +286,15 @@ class KeyedRelation:
     def rows_before(self) -> Iterator[Row]:
         """All rows, in no particular order."""
         rows = iter(()) if self.run is None else self.run.rows()
+        if self.late is not None:
+            rows = self._with_late(rows)
         return self._with_changes(rows, self.overlay) if self.overlay else rows
+
+    def _with_late(self, rows: Iterator[Row]) -> Iterator[Row]:
+        assert self.late is not None
+        changed = dict(RunRows(self.late).items())
+        yield from (row for row in rows if row not in changed)
+        yield from (row for row, weight in changed.items() if weight > 0)
 
     def rows_after(self) -> Iterator[Row]:
         if self.next is not None:
@@ -227,11 +320,13 @@ class KeyedRelation:
 
     def size_before(self) -> int:
         changed = sum(sum(values.values()) for values in self.overlay.values())
-        return changed + (self.run.length if self.run is not None else 0)
+        late = 0 if self.late is None else self.late.total()
+        return changed + late + (self.run.length if self.run is not None else 0)
 
     def size_about(self) -> int:
         """The number of rows, with deleted ones; without visiting the overlay."""
-        return self.overlay_rows + (self.run.length if self.run is not None else 0)
+        late = 0 if self.late is None else self.late.length
+        return self.overlay_rows + late + (self.run.length if self.run is not None else 0)
 
     def size_after(self) -> int:
         if self.next is not None:
@@ -271,12 +366,18 @@ class KeyedRelation:
         """
         assert not self.pending and self.next is None
         self.merge()
+        self.stage_next(KeyedRelation(self.arity, self.key_length, *self._runs_with(columns, weights)))
+
+    def _runs_with(self, columns: Sequence[Column], weights: Column) -> tuple[Run | None, Run | None]:
+        """The run and the later changes after a batch of changes."""
         if self.run is None:
             assert (weights == 1).all(), "only existing rows can be deleted"
-            run = Run.sort(columns)
-        else:
-            run = self.run.with_columns(columns, weights)
-        self.stage_next(KeyedRelation(self.arity, self.key_length, run))
+            return Run.sort(columns), None
+        if not self.run.is_mapped:
+            return self.run.with_columns(columns, weights), None
+        if self.late is None:
+            return self.run, Run.sort(columns, weights)
+        return self.run, self.late.with_columns(columns, weights)
 
     def stage_next(self, relation: KeyedRelation) -> None:
         """Stages all changes at once, as the relation after them."""
@@ -302,14 +403,19 @@ class KeyedRelation:
                 if not values:
                     del overlay[key]
         self.overlay_rows += added
-        if self.overlay_rows > _SMALLEST_MERGE and _merge_is_due(self.overlay_rows, self.run):
-            self.merge()
+        self._merge_if_due()
+
+    def _merge_if_due(self) -> None:
+        if self.overlay_rows > _SMALLEST_MERGE:
+            run = self.run
+            if _merge_is_due(self.overlay_rows, self.late if run is not None and run.is_mapped else run):
+                self.merge()
 
     def commit(self) -> None:
         if self.lent is not None:
             self._take_back()
         if self.next is not None:
-            self.run, self.next = self.next.run, None
+            self.run, self.late, self.next = self.next.run, self.next.late, None
             self._choose_readers()
             return
         overlay, added = self.overlay, 0
@@ -327,8 +433,7 @@ class KeyedRelation:
         self.overlay_rows += added
         self.pending = {}
         self.after = self.before
-        if self.overlay_rows > _SMALLEST_MERGE and _merge_is_due(self.overlay_rows, self.run):
-            self.merge()
+        self._merge_if_due()
 
     def rollback(self) -> None:
         self.pending = {}
@@ -341,9 +446,16 @@ class KeyedRelation:
         self.run = run
         self._choose_readers()
 
+    def rebase(self, run: Run | None) -> None:
+        """Exchanges the run, and forgets the changes after it; between epochs."""
+        self.lent = None
+        self.run = run if run is not None and run.length else None
+        self.late, self.overlay, self.overlay_rows = None, {}, 0
+        self._choose_readers()
+
     def copy(self) -> KeyedRelation:
         """A copy of the rows before the current epoch; the run is immutable and shared."""
-        copy = KeyedRelation(self.arity, self.key_length, self.run)
+        copy = KeyedRelation(self.arity, self.key_length, self.run, self.late)
         copy.overlay = {key: dict(values) for key, values in self.overlay.items()}
         copy.overlay_rows = self.overlay_rows
         copy._choose_readers()
@@ -352,7 +464,8 @@ class KeyedRelation:
     def lend(self) -> LentRelation:
         """The rows before the current epoch, for a reader; nothing is copied unless they change meanwhile."""
         lent = None if self.lent is None else self.lent()
-        if lent is None or lent.run is not self.run or lent.overlay is not self.overlay:
+        is_same = lent is not None and lent.run is self.run and lent.late is self.late
+        if lent is None or not is_same or lent.overlay is not self.overlay:
             lent = made = LentRelation(self)
             # What is kept for the next reader must not cost a change the copy of an overlay.
             self.lent = ref(made) if self.overlay else lambda: made
@@ -368,15 +481,12 @@ class KeyedRelation:
             self._choose_readers()
 
     def merge(self) -> None:
-        """Folds the overlay into the run."""
+        """Folds the overlay into the run, or into the changes after it."""
         if not self.overlay:
             return
-        columns, weights = self._overlay_columns()
-        if self.run is None:
-            self.run = Run.sort(columns)
-        else:
-            run = self.run.with_columns(columns, weights)
-            self.run = run if run.length else None
+        run, late = self._runs_with(*self._overlay_columns())
+        self.run = run if run is not None and run.length else None
+        self.late = late if late is not None and late.length else None
         self.overlay = {}
         self.overlay_rows = 0
         self._choose_readers()
@@ -394,9 +504,14 @@ class KeyedRelation:
         return _columns(rows, self.arity), weights
 
     def run_before(self) -> Run | None:
-        """All rows as a run; None if there are none."""
+        """All rows as a run; None if there are none. Changes after a mapped run cost a copy of it."""
         self.merge()
-        return self.run
+        return self.run if self.late is None else self._copied_run()
+
+    def _copied_run(self) -> Run | None:
+        assert self.run is not None and self.late is not None and self.late.weights is not None
+        run = self.run.with_columns(self.late.columns, self.late.weights)
+        return run if run.length else None
 
     def run_after(self) -> Run | None:
         """All rows after the current epoch as a run; staged single rows cost a copy of the run."""
@@ -414,15 +529,17 @@ class KeyedRelation:
 
     def ids(self) -> Iterator[Column]:
         """The numbers in all rows before the epoch, as columns; also in some that are there no more."""
-        if self.run is not None:
-            yield from self.run.columns
+        for run in (self.run, self.late):
+            if run is not None:
+                yield from run.columns
         if self.overlay:
             yield from self._overlay_columns()[0]
 
     @property
     def nbytes(self) -> int:
         """Memory in bytes: exact for the run, about 200 per row of the overlay."""
-        return (self.run.nbytes if self.run is not None else 0) + 200 * self.overlay_rows
+        own = self.run.nbytes if self.run is not None and not self.run.is_mapped else 0
+        return own + (self.late.nbytes if self.late is not None else 0) + 200 * self.overlay_rows
 
     @property
     def fan_out(self) -> float:
@@ -443,14 +560,20 @@ class LentRelation(KeyedRelation):
     __slots__ = ("__weakref__", "_fan_out", "_size", "_whole")
 
     def __init__(self, owner: KeyedRelation) -> None:
-        super().__init__(owner.arity, owner.key_length, owner.run)
+        super().__init__(owner.arity, owner.key_length, owner.run, owner.late)
         self.overlay = owner.overlay
         self.overlay_rows = owner.overlay_rows
         self._size = -1
         self._fan_out = -1.0
         self._whole: tuple[Run | None] | None = None
         self._choose_readers()
-        if self.run is not None and not self.overlay and self.arity == 2 and self.key_length == 1:
+        if (
+            self.run is not None
+            and not self.overlay
+            and self.late is None
+            and self.arity == 2
+            and self.key_length == 1
+        ):
             self.before = self.run.seconds
 
     def size_before(self) -> int:
@@ -467,10 +590,19 @@ class LentRelation(KeyedRelation):
     def run_before(self) -> Run | None:
         """All rows as a run. This relation stays as it is, because several threads may read it."""
         if self._whole is None:
-            copied = self.copy()
-            copied.merge()
-            self._whole = (copied.run,)
+            self._whole = (self.copy().run_before(),)
         return self._whole[0]
+
+
+_NOTHING: Mapping[Any, int] = {}
+
+
+def _rest(run: Run, low: int, high: int, length: int) -> list[Row]:
+    """The columns of some rows after the first ones."""
+    columns = run.views[length:]
+    if not columns:
+        return [()] * (high - low)
+    return list(zip(*(column[low:high].tolist() for column in columns), strict=True))
 
 
 def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Iterable[Any]:

@@ -103,7 +103,7 @@ class Run:
             self._shift = 65 - len(directory).bit_length()
             self._directory = directory
         elif length >= FEWEST_FOR_DIRECTORY:
-            self._shift = 64 - _bucket_bits(length)
+            self._shift = 64 - bucket_bits(length)
             self._directory = _UnmadeDirectory(self)
 
     @property
@@ -115,6 +115,19 @@ class Run:
                 [np.asarray(view) for view in self.views] if source is None else source.columns()
             )
         return self._columns
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the columns lie in a file, so that copying them would take memory that they do not."""
+        return self._source is not None
+
+    def with_constant(self, value: int) -> Run:
+        """The run with one more column, which has the same value in all rows; nothing is copied."""
+        column = np.broadcast_to(np.int64(value), self.length)
+        source = None if self._source is None else _WithConstant(self._source, column)
+        run = Run.over((*self.views, column.data), self.weights, directory=self._directory, source=source)
+        run._shift = self._shift
+        return run
 
     def use_directory(self, directory: memoryview) -> None:
         """Replaces the directory by one of the same buckets that is quicker to read."""
@@ -371,6 +384,22 @@ class Source(Protocol):
         """The columns as arrays, after checking all rows."""
 
 
+class _WithConstant:
+    """What checks a run with one more column, which is not in the file."""
+
+    __slots__ = ("_column", "_source")
+
+    def __init__(self, source: Source, column: Column) -> None:
+        self._source = source
+        self._column = column
+
+    def check(self, start: int, stop: int) -> None:
+        self._source.check(start, stop)
+
+    def columns(self) -> Sequence[Column]:
+        return [*self._source.columns(), self._column]
+
+
 class _UnmadeDirectory:
     """The directory of a run until a lookup needs it: then it is made, and takes this one's place."""
 
@@ -396,13 +425,14 @@ class _UnmadeDirectory:
         return self._made
 
 
-def _bucket_bits(rows: int) -> int:
+def bucket_bits(rows: int) -> int:
+    """How many top bits of a row's first column number its bucket, in the directory of so many rows."""
     return max(1, (rows // _ROWS_PER_BUCKET).bit_length())
 
 
 def directory_of(first: Column) -> Directory:
     """The directory of a run, made of its first column."""
-    bits = _bucket_bits(len(first))
+    bits = bucket_bits(len(first))
     buckets = (first.view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(64 - bits)
     counts = np.bincount(buckets.view(np.int64), minlength=1 << bits)
     number: type[np.unsignedinteger[Any]] = np.uint32 if len(first) < 1 << 32 else np.uint64

@@ -26,9 +26,9 @@ from pyoxigraph import NamedNode
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported, ViewExists
-from sparqlive.live.quads import Quad as QuadIds
 from sparqlive.numbers import seconds
 from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
+from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
 from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from sparqlive.live.lent import LentQuads
-from sparqlive.live.quads import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
+from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
+from sparqlive.quads.snapshot import Snapshot
 from sparqlive.zset import relation
 from sparqlive.zset.columns import ColumnRows
 
@@ -38,7 +38,7 @@ def expected(quads: set[Quad], scope: Scope) -> set[Quad]:
     return {(s, p, o, 0) for s, p, o, _ in inside} if scope.kind == "merged" else inside
 
 
-def check(lent: LentQuads, quads: set[Quad], pick: random.Random) -> None:
+def check(lent: Snapshot, quads: set[Quad], pick: random.Random) -> None:
     """Reads the scopes in every way, and compares."""
     for scope in SCOPES:
         rows = expected(quads, scope)
@@ -74,7 +74,7 @@ def test_lent_quads_stay_as_they_were(seed: int, monkeypatch: pytest.MonkeyPatch
         quads.watch(EVERYTHING)  # its merged graph is kept
         for predicate in PREDICATES:
             quads.inverse(1, predicate)
-    lent: list[tuple[LentQuads, set[Quad]]] = []
+    lent: list[tuple[Snapshot, set[Quad]]] = []
     for _ in range(25):
         batch = changes(pick, present, pick.choice((1, 2, 10, 60)))
         quads.stage(as_columns(batch) if pick.random() < 0.4 else batch)
@@ -85,7 +85,7 @@ def test_lent_quads_stay_as_they_were(seed: int, monkeypatch: pytest.MonkeyPatch
             for *quad, weight in batch:
                 (present.add if weight > 0 else present.remove)(tuple(quad))  # type: ignore[arg-type]
         if pick.random() < 0.6:
-            lent.append((quads.lend([(scope, None) for scope in SCOPES]), set(present)))
+            lent.append((quads.lend(), set(present)))
         if pick.random() < 0.2:
             lent.pop(pick.randrange(len(lent))) if lent else None
         for one, quads_then in pick.sample(lent, min(2, len(lent))):
@@ -99,7 +99,7 @@ def test_lending_copies_nothing_and_a_change_copies_only_what_a_reader_has() -> 
     quads = Quads()
     quads.add([(5, 50, 6, 1, 1), (5, 51, 6, 1, 1)])
     first, second = quads.pairs(1, 50), quads.pairs(1, 51)
-    lent = quads.lend([(Scope("one", frozenset({1})), None)])
+    lent = quads.lend()
     assert lent.pairs(1, 50).overlay is first.overlay  # type: ignore[union-attr]
     quads.add([(7, 50, 8, 1, 1)])
     assert lent.pairs(1, 50).overlay is not first.overlay  # type: ignore[union-attr]
@@ -111,12 +111,12 @@ def test_lending_copies_nothing_and_a_change_copies_only_what_a_reader_has() -> 
 
 
 def test_readers_between_two_changes_share_what_is_lent() -> None:
-    quads, everything = Quads(), [(Scope("one", frozenset({1})), None)]
+    quads = Quads()
     quads.add([(5, 50, 6, 1, 1)])
-    first, second = quads.lend(everything), quads.lend(everything)
+    first, second = quads.lend(), quads.lend()
     assert second.pairs(1, 50) is first.pairs(1, 50)
     quads.stage([(7, 50, 8, 1, 1)])
-    between = quads.lend(everything)  # a reader while an epoch is prepared
+    between = quads.lend()  # a reader while an epoch is prepared
     quads.commit()
     assert set(between.pairs(1, 50).rows_before()) == {(5, 6)}
-    assert set(quads.lend(everything).pairs(1, 50).rows_before()) == {(5, 6), (7, 8)}
+    assert set(quads.lend().pairs(1, 50).rows_before()) == {(5, 6), (7, 8)}

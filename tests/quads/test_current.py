@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import sparqlive
-from sparqlive.live import quad_pairs as pairs_module
-from sparqlive.live import quads as quads_module
-from sparqlive.live.quads import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
+from sparqlive.quads import current as quads_module
+from sparqlive.quads import parts as parts_module
+from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.zset import relation as relation_module
 from sparqlive.zset.columns import ColumnRows
@@ -169,7 +169,8 @@ class Machine(RuleBasedStateMachine):
         last = dict(said)
         wanted = ColumnRows([np.array(column) for column in zip(*((*q, w) for q, w in said), strict=True)])
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pairs_module, "_ROWS_TO_COPY", rows_to_copy)
+            patch.setattr(parts_module, "_ROWS_TO_COPY", rows_to_copy)
+            patch.setattr(parts_module, "_FEWEST_ROWS", 1)
             changes = self.quads.effective_columns(wanted)
             self.changes = list(changes)
             expected = self.quads.effective(last)
@@ -317,6 +318,7 @@ def test_lookups_at_run_time_make_nothing() -> None:
 @pytest.fixture
 def small_bulk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(quads_module, "_BULK", 3)
+    monkeypatch.setattr(parts_module, "_FEWEST_ROWS", 1)
     return
 
 
@@ -328,8 +330,10 @@ def changes(numbers: Iterable[int], weight: int = 1) -> list[Change]:
 def test_bulk_loads_are_sorted_at_once() -> None:
     quads = Quads()
     quads.add(changes(range(10)))
-    assert quads.pairs(1, 6).run is not None
-    assert quads.pairs(1, 6).overlay == {}
+    pairs = quads.pairs(1, 6)
+    assert isinstance(pairs, KeyedRelation)
+    assert pairs.run is not None
+    assert pairs.overlay == {}
     quads.add(changes(range(10, 20)))
     assert set(quads) == {change[:4] for change in changes(range(20))}
     assert quads.size == 20
@@ -387,7 +391,7 @@ def test_a_rollback_of_nothing_changes_nothing() -> None:
 @pytest.mark.parametrize("rows", [3, 1000])
 @pytest.mark.parametrize("is_merged", [False, True])
 def test_a_snapshot_stays_as_it_is_and_is_no_part_of_the_others(rows: int, is_merged: bool) -> None:
-    quads, union, one = Quads(), Scope("merged", None), Scope("one", frozenset({1}))
+    quads, union = Quads(), Scope("merged", None)
     order = (OBJECT, PREDICATE, SUBJECT)
     quads.add([(5 + i, 6, 7 + i % 3, graph, 1) for i in range(rows) for graph in (1, 70)])
     if is_merged:
@@ -395,7 +399,7 @@ def test_a_snapshot_stays_as_it_is_and_is_no_part_of_the_others(rows: int, is_me
         quads.index(union, None, order, 1)
         quads.nodes(union)
         quads.inverse(1, 6)
-    taken = quads.snapshot([union, one], None)
+    taken = quads.lend()
 
     def seen() -> list[object]:
         taken.watch(union)
@@ -423,17 +427,6 @@ def test_a_snapshot_stays_as_it_is_and_is_no_part_of_the_others(rows: int, is_me
     quads.commit()
     quads.check()
     assert set(quads.inverse(1, 6).before(7) or ()) >= {5, 2000}
-    assert is_merged == (union in quads._merged)
-
-
-def test_a_snapshot_has_what_is_asked_for() -> None:
-    quads = Quads()
-    quads.add([(5, 6, 7, 1, 1), (5, 8, 7, 1, 1), (5, 6, 7, 70, 1), (5, 6, 7, 71, 1)])
-    assert set(quads.snapshot([Scope("one", frozenset({1}))], frozenset({6}))) == {(5, 6, 7, 1)}
-    assert set(quads.snapshot([Scope("named", frozenset({70}))], None)) == {(5, 6, 7, 70)}
-    assert set(quads.snapshot([Scope("named", None)], None)) == {(5, 6, 7, 70), (5, 6, 7, 71)}
-    assert set(quads.snapshot([Scope("merged", None)], None)) == set(quads)
-    assert set(quads.snapshot([], None)) == set()
 
 
 def spoil_size(quads: Quads) -> None:
@@ -442,20 +435,22 @@ def spoil_size(quads: Quads) -> None:
 
 def spoil_inverse(quads: Quads) -> None:
     inverse = quads.inverse(1, 6)
+    assert isinstance(inverse, KeyedRelation)
     inverse.stage((99, 98), 1)
     inverse.commit()
 
 
-def spoil_index(quads: Quads) -> None:
-    index = quads.index(Scope("one", frozenset({1})), None, (OBJECT, PREDICATE, SUBJECT), 1)
-    index.stage((7, 6, 5), -1)
-    index.commit()
+def spoil_order(quads: Quads) -> None:
+    order = quads.ordered("osp", 1)
+    order.stage((7, 5, 6, 1), -1)
+    order.commit()
 
 
-def spoil_merged(quads: Quads) -> None:
-    merged = quads.pairs(Scope("merged", None), 6)
-    merged.stage((5, 7), -1)
-    merged.commit()
+def spoil_graph(quads: Quads) -> None:
+    pairs = quads.pairs(70, 6)
+    assert isinstance(pairs, KeyedRelation)
+    pairs.stage((5, 8), -1)
+    pairs.commit()
 
 
 def spoil_nodes(quads: Quads) -> None:
@@ -469,8 +464,8 @@ def spoil_nodes(quads: Quads) -> None:
     [
         (spoil_size, "number of quads"),
         (spoil_inverse, "inverse"),
-        (spoil_index, "index"),
-        (spoil_merged, "merged"),
+        (spoil_order, "order"),
+        (spoil_graph, "graph"),
         (spoil_nodes, "nodes"),
     ],
 )

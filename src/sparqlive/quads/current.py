@@ -1,0 +1,717 @@
+"""The quads of a session, for plans to read and epochs to change.
+
+Owns a base that never changes, a part for each predicate that was changed or that plans read, the whole
+orders that lookups without a predicate need, the staged changes by scope, and the snapshots that others read.
+Nothing exists per graph. Invariants: each quad occurs once; `stage` receives only effective changes; staged
+changes are visible to `after`, and discarded by `rollback`; a snapshot is given what an epoch changes before
+the epoch is committed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from operator import itemgetter
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from sparqlive.quads.base import POSITIONS, Base, MemoryBase, WholeOrder
+from sparqlive.quads.counted import Counted, Kind
+from sparqlive.quads.parts import Part
+from sparqlive.quads.reading import (
+    Lookup,
+    MergedPairs,
+    OneGraphPairs,
+    PairTable,
+    columns_of,
+    own_graph,
+    quads_with,
+    readers_by_identity,
+    sorted_run,
+    tables_of,
+)
+from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
+from sparqlive.quads.snapshot import Snapshot
+from sparqlive.zset.columns import ColumnRows, Mask, group_starts, last_rows
+from sparqlive.zset.relation import KeyedRelation, Row
+from sparqlive.zset.run import Column
+
+__all__ = ["GRAPH", "OBJECT", "PREDICATE", "SUBJECT", "Change", "PairTable", "Quad", "Quads", "Scope"]
+
+_BULK = 10_000
+_WEIGHT: Callable[[Change], int] = itemgetter(4)
+_FEW_PREDICATES = 16
+"""A lookup without a predicate visits so many; if there are more, an order of all quads is made."""
+
+
+class Quads:
+    has_orders = True
+
+    def __init__(self) -> None:
+        self.base: Base = MemoryBase()
+        self._load: Callable[[], tuple[Base, ColumnRows]] | None = None
+        """Gives the base and the changes after it, when something is first read or changed."""
+        self._parts: dict[int, Part] = {}
+        self._touched: list[Part] = []
+        self._orders: dict[tuple[WholeOrder, int], KeyedRelation] = {}
+        self._counted: dict[Scope, dict[Kind, Counted]] = {}
+        self._single: dict[int, Scope] = {}
+        self._plural: set[Scope] = set()
+        self._readers: dict[tuple[Any, ...], Any] = {}
+        """What plans were given, by how they asked."""
+        self._passing: dict[tuple[Any, ...], MergedPairs] = {}
+        """What generated code asked for while it ran."""
+        self._snapshots: WeakSet[Snapshot] = WeakSet()
+        self._last: Snapshot | None = None
+        """The snapshot of the current epoch, which all queries share until the next one."""
+        self.staged: Mapping[Scope, Sequence[Change]] = {}
+        self._changes: Sequence[Change] = ()
+        self.size = 0
+        self._staged_size = 0
+        self.lending = threading.RLock()
+        """Held while a snapshot reads what may change, and while that changes."""
+
+    # Parts and orders
+
+    def _read(self) -> None:
+        """Reads the base that was attached."""
+        with self.lending:
+            if self._load is not None:
+                load, self._load = self._load, None
+                try:
+                    base, log = load()
+                except BaseException:
+                    self._load = load
+                    raise
+                self.base = base
+                self._apply_unseen(log)
+
+    def _apply_unseen(self, changes: ColumnRows) -> None:
+        """Applies the changes after a new base, which plans have seen, and which are counted."""
+        self._stage_parts(changes)
+        for (order, _), relation in self._orders.items():
+            self._stage_order(relation, POSITIONS[order], changes)
+        for part in self._touched:
+            part.commit()
+        for relation in self._orders.values():
+            relation.commit()
+        self._end_epoch()
+
+    def part(self, predicate: int) -> Part | None:
+        """The quads of a predicate, if there may be any."""
+        if self._load is not None:
+            self._read()
+        found = self._parts.get(predicate)
+        if found is None and self.base.part("pso", predicate) is not None:
+            found = self.made_part(predicate)
+        return found
+
+    def made_part(self, predicate: int) -> Part:
+        """The quads of a predicate, which may have none."""
+        if self._load is not None:
+            self._read()
+        found = self._parts.get(predicate)
+        if found is None:
+            with self.lending:
+                found = self._parts.get(predicate)
+                if found is None:
+                    found = self._parts[predicate] = Part(predicate, self.base)
+                    if isinstance(self.base, MemoryBase):
+                        self.base.take(predicate)
+        return found
+
+    def predicates(self) -> list[int]:
+        """The predicates that have, or had, quads."""
+        if self._load is not None:
+            self._read()
+        with self.lending:
+            others = [name for name in self.base.predicates().tolist() if name not in self._parts]
+            return [*self._parts, *others]
+
+    def parts(self) -> Iterator[Part]:
+        """The quads of each predicate."""
+        for name in self.predicates():
+            found = self._parts.get(name)
+            yield Part(name, self.base) if found is None else found
+
+    def live_part(self, predicate: int) -> Part | None:
+        """The quads of a predicate that changed, or that plans read."""
+        return self._parts.get(predicate)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether there are so many predicates that lookups without one should not visit each."""
+        if self._load is not None:
+            self._read()
+        return self.base.is_mapped or len(self._parts) + len(self.base.predicates()) > _FEW_PREDICATES
+
+    def has_order(self, order: WholeOrder, key_length: int) -> bool:
+        return (order, key_length) in self._orders
+
+    def ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
+        """All quads in an order, with the first positions as the key; kept from the first call on."""
+        found = self._orders.get((order, key_length))
+        if found is None:
+            with self.lending:
+                found = self._orders.get((order, key_length)) or self._ordered(order, key_length)
+                self._orders[order, key_length] = found
+        return found
+
+    def _ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
+        positions = POSITIONS[order]
+        if self._load is not None:
+            self._read()
+        if self.base.is_mapped:
+            relation = KeyedRelation(4, key_length, self.base.whole(order))
+            rows = (
+                ([quad[i] for i in positions], quad[4])
+                for part in list(self._parts.values())
+                for quad in part.changed_rows()
+            )
+            relation.apply_all([(relation.key_of(r), relation.value_of(r), w) for r, w in rows])
+        else:
+            relation = KeyedRelation(4, key_length, sorted_run(self.parts(), order))
+        self._stage_order(relation, positions, self._changes)
+        return relation
+
+    def _stage_order(
+        self, relation: KeyedRelation, positions: Sequence[int], changes: Sequence[Change]
+    ) -> None:
+        if type(changes) is ColumnRows and len(changes) * 16 > relation.size_about():
+            relation.stage_columns([changes.columns[i] for i in positions], changes.columns[4])
+            return
+        for change in changes:
+            relation.stage([change[i] for i in positions], change[4])
+
+    # Looking up
+
+    def __contains__(self, quad: Quad) -> bool:
+        """Whether a quad existed before the current epoch."""
+        subject, predicate, object_, graph = quad
+        part = self.part(predicate)
+        return part is not None and part.has(subject, object_, graph)
+
+    def __iter__(self) -> Iterator[Quad]:
+        return chain.from_iterable(map(_quads_of, self.parts()))
+
+    def of_graph(self, graph: int) -> Iterator[Quad]:
+        """The quads of one graph."""
+        for part in self.parts():
+            if part.is_single:
+                if part.graph == graph:
+                    yield from _quads_of(part)
+            else:
+                columns = columns_of(part, Scope("one", frozenset({graph})))
+                for subject, object_ in zip(*(column.tolist() for column in columns), strict=True):
+                    yield subject, part.predicate, object_, graph
+
+    def of_predicates(self, predicates: Container[int]) -> Iterator[Quad]:
+        """The quads of some predicates in any graph."""
+        return chain.from_iterable(_quads_of(part) for part in self.parts() if part.predicate in predicates)
+
+    def graph_sizes(self) -> dict[int, int]:
+        """The number of quads of each graph that is not empty."""
+        return self.lend().graph_sizes()
+
+    def present(self, quads: Iterable[Quad]) -> set[Quad]:
+        """Those of the given quads that existed before the current epoch."""
+        return {quad for quad in quads if quad in self}
+
+    def size_about(self, predicate: int | None) -> int:
+        """The approximate number of quads of a predicate, or of all."""
+        if predicate is None:
+            return self.size
+        part = self.part(predicate)
+        return 0 if part is None else part.forward.size_about()
+
+    def is_blank(self) -> bool:
+        """Whether there are no quads, not even deleted ones in a run."""
+        if self._load is not None:
+            return False
+        return not self.base.size and not any(part.forward.size_about() for part in self._parts.values())
+
+    # What plans read
+
+    @property
+    def is_read(self) -> bool:
+        """Whether plans read quads."""
+        return bool(self._single or self._plural or self._readers)
+
+    def watch(self, scope: Scope) -> None:
+        """Lists staged changes for this scope too, from now on."""
+        if scope.kind == "one":
+            graph = own_graph(scope)
+            assert graph is not None
+            self._single[graph] = scope
+        else:
+            self._plural.add(scope)
+
+    def is_merged(self, scope: Scope) -> bool:
+        """Whether `tables` lists each triple of a scope once."""
+        return scope.kind != "merged" or all(part.is_single for part in self.parts())
+
+    def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
+        """Subject → objects of one graph and predicate, readable also while changes are staged."""
+        return self._given(False, graph, predicate)
+
+    def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
+        """Object → subjects."""
+        return self._given(True, graph, predicate)
+
+    def _given(self, is_inverse: bool, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
+        key = "inverse" if is_inverse else "pairs", graph, predicate
+        found: KeyedRelation | MergedPairs | None = self._readers.get(key)
+        if found is None:
+            with self.lending:
+                found = self._readers[key] = self._pairs(is_inverse, graph, predicate)
+        return found
+
+    def _pairs(self, is_inverse: bool, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
+        part = self.made_part(predicate)
+        part.is_read = True
+        if isinstance(graph, Scope):
+            return MergedPairs(part, graph, is_inverse)
+        pairs = part.in_graph(graph)
+        if self._changes:  # then a new relation has pending rows
+            self._touched.append(part)
+        return pairs.backward() if is_inverse else pairs.forward
+
+    def pairs_if_any(self, graph: int | Scope, predicate: int) -> MergedPairs:
+        """Like `pairs`, for a predicate known only at run time; keeps nothing for long."""
+        return self._passed(graph, predicate, is_inverse=False)
+
+    def inverse_if_any(self, graph: int | Scope, predicate: int) -> MergedPairs:
+        return self._passed(graph, predicate, is_inverse=True)
+
+    def _passed(self, graph: int | Scope, predicate: int, *, is_inverse: bool) -> MergedPairs:
+        key = graph, predicate, is_inverse
+        found = self._passing.get(key)
+        if found is None or self._parts.get(predicate) is not found.part:
+            if len(self._passing) >= 1024:
+                self._passing = {}
+            part = self._parts.get(predicate)
+            if part is None:
+                self.part(predicate)
+                part = self._parts.get(predicate) or Part(predicate, self.base)
+            if isinstance(graph, Scope):
+                found = MergedPairs(part, graph, is_inverse)
+            else:
+                found = OneGraphPairs(self, Scope("one", frozenset({graph})), part, is_inverse)
+            self._passing[key] = found
+        return found
+
+    def index(self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int) -> Lookup:
+        """The scope's quads (of one predicate if given) as rows in the given order of positions."""
+        key = "index", scope, predicate, order, key_length
+        found: Lookup | None = self._readers.get(key)
+        if found is None:
+            if predicate is not None:
+                self.made_part(predicate).is_read = True
+            found = self._readers[key] = Lookup(self, scope, predicate, order, key_length)
+        return found
+
+    def nodes(self, scope: Scope) -> KeyedRelation:
+        """Subjects and objects: node (→ graph, for named graphs)."""
+        return self._of_counted("nodes", scope)
+
+    def names(self, scope: Scope) -> KeyedRelation:
+        """The names of graphs that have a quad, as keys without values."""
+        return self._of_counted("names", scope)
+
+    def _of_counted(self, kind: Kind, scope: Scope) -> KeyedRelation:
+        counted = self._counted.setdefault(scope, {})
+        found = counted.get(kind)
+        if found is None:
+            found = Counted(kind, scope)
+            found.load(quads_with(self, scope, {}))
+            counted[kind] = found
+            found.stage(self.staged.get(scope, ()))
+            self._readers[kind, scope] = found.relation
+        return found.relation
+
+    def counted_delta(self, kind: Kind, scope: Scope) -> list[tuple[Row, int]]:
+        """The sign changes of the nodes or names of a scope in the staged batch."""
+        return self._counted[scope][kind].delta
+
+    def tables(self, scope: Scope, predicate: int | None, after: bool) -> Iterator[PairTable]:
+        """The quads of a scope as columns, before or after the current epoch.
+
+        If several graphs are merged and `is_merged` is false, a triple comes once for each graph it is in.
+        """
+        with self.lending:
+            yield from tables_of(self, scope, predicate, after)
+
+    def raw_changes(self, scope: Scope) -> Sequence[Change]:
+        """The staged changes of the graphs of a scope, which are not merged."""
+        if type(self._changes) is ColumnRows:
+            return self._changes.take(scope.covered(self._changes.columns[GRAPH]))
+        return [change for change in self._changes if scope.covers(change[GRAPH])]
+
+    # Changing
+
+    def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
+        """The effective changes among quads to insert (+1) or delete (-1)."""
+        if self._load is not None:
+            self._read()
+        known = self._parts.get
+        changes: list[Change] = []
+        for quad, weight in wanted.items():
+            subject, predicate, object_, graph = quad
+            part = known(predicate) or self.part(predicate)
+            if part is None:
+                there = False
+            else:
+                forward = part.pairs.forward
+                if forward.arity == 3:
+                    there = forward.has_before(subject, (object_, graph))
+                elif graph != part.graph:
+                    there = False
+                else:  # KeyedRelation.has_before, inlined: this is most of the cost of a batch
+                    changed = forward.overlay.get(subject)
+                    if changed is not None and object_ in changed:
+                        there = changed[object_] > 0
+                    elif forward.late is None:
+                        there = forward.run is not None and forward.run.has_pair(subject, object_)
+                    else:
+                        there = forward.has_before(subject, object_)
+            if there == (weight < 0):
+                changes.append((subject, predicate, object_, graph, weight))
+        return changes
+
+    def effective_columns(self, wanted: ColumnRows) -> ColumnRows:
+        """Like `effective`, for a large batch of rows s, p, o, g, weight: the last change of a quad counts.
+
+        The changes are sorted by p, g, s, o.
+        """
+        last = last_rows(wanted, by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
+        there: Mask = np.zeros(len(last), dtype=bool)
+        for predicate, rows in _by_predicate(last):
+            part = self.part(predicate)
+            if part is not None:
+                subjects, _, objects, graphs, _ = last[rows].columns
+                there[rows] = part.has_many(subjects, objects, graphs)
+        return last.take(there == (last.columns[4] < 0))
+
+    def stage(self, changes: Sequence[Change]) -> None:
+        """Puts a batch of effective changes into the pending layers, and lists them by scope.
+
+        A large batch is given as columns, in the order of `effective_columns`.
+        """
+        if self._load is not None:
+            self._read()
+        self._passing = {}
+        with self.lending:
+            self._stage_parts(changes)
+        self._changes = changes
+        for (order, _), relation in self._orders.items():
+            self._stage_order(relation, POSITIONS[order], changes)
+        self.staged = self._by_scope(changes)
+        for scope, listed in self.staged.items() if self._counted else ():
+            for counted in self._counted.get(scope, {}).values():
+                counted.stage(listed)
+        self.size += self._staged_size
+
+    def _stage_parts(self, changes: Sequence[Change]) -> None:
+        if type(changes) is ColumnRows:
+            for predicate, rows in _by_predicate(changes):
+                subjects, _, objects, graphs, weights = changes[rows].columns
+                part = self.made_part(predicate)
+                part.stage_columns(subjects, objects, graphs, weights)
+                self._touched.append(part)
+            self._staged_size = int(changes.columns[4].sum())
+        else:
+            groups: dict[int, list[Change]] = {}
+            for change in changes:
+                group = groups.get(change[1])
+                if group is None:
+                    group = groups[change[1]] = []
+                group.append(change)
+            for predicate, group in groups.items():
+                part = self._parts.get(predicate) or self.made_part(predicate)
+                part.stage(group)
+                self._touched.append(part)
+            self._staged_size = 2 * inserts_of(changes) - len(changes)
+
+    def _by_scope(self, changes: Sequence[Change]) -> dict[Scope, Sequence[Change]]:
+        """The changes of each watched scope that has any."""
+        if type(changes) is ColumnRows:
+            return self._columns_by_scope(changes)
+        staged: dict[Scope, Sequence[Change]] = {}
+        graphs = {change[GRAPH] for change in changes}
+        for graph in graphs:
+            scope = self._single.get(graph)
+            if scope is not None:
+                is_all = len(graphs) == 1
+                staged[scope] = changes if is_all else [c for c in changes if c[GRAPH] == graph]
+        for scope in self._plural:
+            listed: Sequence[Change] = [change for change in changes if scope.covers(change[GRAPH])]
+            if scope.kind == "merged":
+                listed = self._merged(scope, listed)
+            if listed:
+                staged[scope] = listed
+        return staged
+
+    def _columns_by_scope(self, changes: ColumnRows) -> dict[Scope, Sequence[Change]]:
+        staged: dict[Scope, Sequence[Change]] = {}
+        graphs = changes.columns[GRAPH]
+        for graph, scope in self._single.items():
+            staged[scope] = changes.take(graphs == graph)
+        for scope in self._plural:
+            covered = changes.take(scope.covered(graphs))
+            staged[scope] = self._merged_columns(scope, covered) if scope.kind == "merged" else covered
+        return {scope: found for scope, found in staged.items() if len(found)}
+
+    def _merged_columns(self, scope: Scope, changes: ColumnRows) -> ColumnRows:
+        """The sign changes of a merged graph, for a large batch."""
+        found = []
+        for predicate, rows in _by_predicate(changes):
+            listed = changes[rows]
+            if not self._parts[predicate].is_single:
+                signs = self._merged(scope, list(listed))
+                table = np.array(signs, np.int64).reshape(-1, 5)
+                listed = ColumnRows([np.ascontiguousarray(column) for column in table.T])
+            found.append(listed)
+        columns = [np.concatenate(parts) for parts in zip(*(one.columns for one in found), strict=True)]
+        if not columns:
+            return changes
+        columns[GRAPH] = np.zeros(len(columns[0]), np.int64)
+        return ColumnRows(columns)
+
+    def _merged(self, scope: Scope, changes: Sequence[Change]) -> list[Change]:
+        """The sign changes of a merged graph that follow from changes of its graphs."""
+        found: list[Change] = []
+        several: dict[tuple[int, int, int], None] = {}
+        for subject, predicate, object_, _, weight in changes:
+            if self._parts[predicate].is_single:
+                found.append((subject, predicate, object_, 0, weight))
+            else:
+                several[subject, predicate, object_] = None
+        for subject, predicate, object_ in several:
+            pairs = MergedPairs(self._parts[predicate], scope)
+            sign = pairs.has_after(subject, object_) - pairs.has_before(subject, object_)
+            if sign:
+                found.append((subject, predicate, object_, 0, sign))
+        return found
+
+    def commit(self) -> None:
+        with self.lending:
+            self._keep_for_snapshots()
+            for part in self._touched:
+                part.commit()
+            if self._changes:
+                for relation in self._orders.values():
+                    relation.commit()
+            for scope in self.staged if self._counted else ():
+                for counted in self._counted.get(scope, {}).values():
+                    counted.commit()
+                    counted.relation.commit()
+            self._end_epoch()
+
+    def _end_epoch(self) -> None:
+        self._touched.clear()
+        self._staged_size = 0
+        self._changes = ()
+        self.staged = {}
+        self._passing = {}
+
+    def _keep_for_snapshots(self) -> None:
+        """Gives those who read the epoch before what changes now."""
+        self._last = None
+        for snapshot in list(self._snapshots):
+            snapshot.keep(self._touched, self._orders)
+
+    def rollback(self) -> None:
+        with self.lending:
+            self.size -= self._staged_size
+            for part in self._touched:
+                part.rollback()
+            for relation in self._orders.values():
+                relation.rollback()
+            for scope in self.staged:
+                for counted in self._counted.get(scope, {}).values():
+                    counted.rollback()
+                    counted.relation.rollback()
+            self._end_epoch()
+
+    def add(self, changes: Sequence[Change]) -> None:
+        """Stages and commits changes that no view reads; a large batch is sorted at once."""
+        if len(changes) > _BULK and type(changes) is not ColumnRows:
+            changes = ColumnRows(list(np.array(changes, np.int64).T))
+            changes = last_rows(changes, by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
+        self._apply(changes)
+
+    def _apply(self, changes: Sequence[Change]) -> None:
+        self.stage(changes)
+        self.commit()
+
+    def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> None:
+        """Loads one empty graph in bulk, sorted once, without an overlay."""
+        graphs = np.broadcast_to(np.int64(graph), len(subjects))
+        if self.is_blank() and not self.is_read:
+            with self.lending:
+                self._detach_snapshots()
+                self._parts, self._orders = {}, {}
+                self.base = MemoryBase((subjects, predicates, objects, graphs))
+                self.size = self.base.size
+            return
+        rows = ColumnRows((subjects, predicates, objects, graphs, np.ones(len(subjects), np.int64)))
+        self._apply(last_rows(rows, by=(PREDICATE, GRAPH, SUBJECT, OBJECT)))
+
+    def clear(self) -> None:
+        """Removes everything; only allowed if no plan reads the quads."""
+        with self.lending:
+            self._detach_snapshots()
+        snapshots = self._snapshots
+        self.__init__()  # type: ignore[misc]
+        self._snapshots = snapshots
+
+    # Bases of a store
+
+    def attach(self, load: Callable[[], tuple[Base, ColumnRows]], size: int) -> None:
+        """Attaches quads of a known number to empty ones.
+
+        `load` is called when they are first read, for the base and the net changes after it, sorted by p.
+        """
+        self._load = load
+        self.size += size
+
+    def count(self, inserted: int, deleted: int) -> None:
+        """Counts changes that a base has; `move` follows."""
+        self.size += inserted - deleted
+
+    def move(self, load: Callable[[], tuple[Base, ColumnRows]]) -> None:
+        """Switches to a new base and the changes after it."""
+        with self.lending:
+            if self._load is not None or not (self._parts or self._orders or self._snapshots):
+                self._detach_snapshots()
+                self._load = load
+                return
+            base, changes = load()
+            self._detach_snapshots()
+            self.base = base
+            self._parts = {name: part for name, part in self._parts.items() if part.is_read}
+            for part in self._parts.values():
+                part.rebase(base)
+            for (order, _), relation in self._orders.items():
+                relation.rebase(base.whole(order))
+            self._apply_unseen(changes)
+
+    def forget_empty(self) -> None:
+        """Forgets predicates that have no quads any more; between epochs."""
+        with self.lending:
+            self._detach_snapshots()
+            for name, part in list(self._parts.items()):
+                is_empty = part.forward.run is None and not part.forward.overlay
+                if is_empty and not part.is_read and self.base.part("pso", name) is None:
+                    del self._parts[name]
+
+    def ids(self) -> Iterator[Column]:
+        """The ids in all quads in memory, and in some that are there no more; between epochs."""
+        if isinstance(self.base, MemoryBase):
+            yield from self.base.ids()
+        yield np.fromiter(self._parts, np.int64, len(self._parts))
+        for part in self._parts.values():
+            if part.graph is not None:
+                yield np.array([part.graph])
+            yield from part.forward.ids()
+            for value in part.forward.overlay.values() if not part.is_single else ():
+                yield np.array(list(value), np.int64).ravel()
+
+    def columns(self) -> Iterator[tuple[Column, Column, Column, Column]]:
+        """Yields all quads as columns s, p, o, g, sorted by p, g, s, o, in pieces."""
+        for name in sorted(self.predicates()):
+            part = self.part(name)
+            run = None if part is None else part.forward.run_before()
+            if part is None or run is None:
+                continue
+            subjects, objects, *others = run.columns
+            graphs = others[0] if others else np.full(len(subjects), part.graph)
+            if others:
+                order = np.lexsort((objects, subjects, graphs))
+                subjects, objects, graphs = subjects[order], objects[order], graphs[order]
+            yield subjects, np.full(len(subjects), name), objects, graphs
+
+    # Snapshots
+
+    def lend(self) -> Snapshot:
+        """The quads before the current epoch. Nothing is copied.
+
+        Another thread may carry the staged changes meanwhile, and commit them.
+        """
+        with self.lending:
+            if self._load is not None:
+                self._read()
+            if self._last is None:
+                self._last = Snapshot(self, self.base, self.size - self._staged_size)
+                self._snapshots.add(self._last)
+            return self._last
+
+    def _detach_snapshots(self) -> None:
+        """Gives the snapshots all that they may read, before the base is exchanged."""
+        self._last = None
+        for snapshot in list(self._snapshots):
+            snapshot.keep(self._parts.values(), self._orders)
+            snapshot.detach()
+        self._snapshots = WeakSet()
+
+    def is_last(self, snapshot: Snapshot) -> bool:
+        """Whether a snapshot has the quads as they are before the current epoch."""
+        return snapshot is self._last
+
+    def given(self) -> Mapping[int, Callable[[Quads], Any]]:
+        """For each reader that was given out, by its identity, how to ask other quads for the same one."""
+        return readers_by_identity(self._readers)
+
+    # Checking
+
+    def check_size(self) -> None:
+        """Raises AssertionError if the size is wrong."""
+        assert self.size == sum(self.graph_sizes().values()), "the number of quads is wrong"
+
+    def check(self) -> None:
+        """Raises AssertionError if two orders of the same quads differ, or the size is wrong."""
+        quads = list(self)
+        assert self.size == len(quads), "the number of quads is wrong"
+        for part in list(self._parts.values()):
+            part.check()
+        for (order, _), relation in self._orders.items():
+            rows = {tuple(quad[i] for i in POSITIONS[order]) for quad in quads}
+            assert set(relation.rows_before()) == rows, "an order differs from the quads"
+        for scope, counted in self._counted.items():
+            for one in counted.values():
+                one.check(quads_with(self, scope, {}))
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all orders in bytes."""
+        base = self.base.nbytes if isinstance(self.base, MemoryBase) else 0
+        orders = sum(relation.nbytes for relation in self._orders.values())
+        counted = sum(c.relation.nbytes for found in self._counted.values() for c in found.values())
+        return base + orders + counted + sum(part.nbytes for part in list(self._parts.values()))
+
+
+def _quads_of(part: Part) -> Iterator[Quad]:
+    if part.is_single:
+        graph = part.graph
+        for subject, object_ in part.forward.rows_before():
+            yield subject, part.predicate, object_, graph  # type: ignore[misc]
+    else:
+        for subject, object_, graph in part.forward.rows_before():
+            yield subject, part.predicate, object_, graph
+
+
+def _by_predicate(rows: ColumnRows) -> Iterator[tuple[int, slice]]:
+    """The ranges of rows with one predicate, of rows that are sorted by it."""
+    predicates = rows.columns[PREDICATE]
+    for start, stop in pairwise(group_starts(predicates).tolist()):
+        yield int(predicates[start]), slice(start, stop)
+
+
+def inserts_of(changes: Sequence[Change]) -> int:
+    """The number of insertions among the changes."""
+    if type(changes) is ColumnRows:
+        return int((changes.columns[4] > 0).sum())
+    return (len(changes) + sum(map(_WEIGHT, changes))) // 2

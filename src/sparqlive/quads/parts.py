@@ -1,0 +1,364 @@
+"""The quads of one predicate: subject → objects, object → subjects, and the same within single graphs.
+
+Rows have no graph as long as all are in one; otherwise a value is a pair of a term and a graph. Owns the
+change from one to the other, which keeps the relations that plans read: they become those of the one graph.
+Invariant: all relations of a part hold the same quads, and its changes are staged in all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sparqlive.quads.base import Base, turned
+from sparqlive.quads.scope import GRAPH, Change
+from sparqlive.zset.columns import Mask
+from sparqlive.zset.relation import KeyedRelation, Layer
+from sparqlive.zset.run import Column, Run
+
+Turn: TypeAlias = Callable[[], Run | None]
+"""Finds the run of the other direction."""
+# Copying this many rows of a run takes as long as staging a single row.
+_ROWS_TO_COPY = 128
+_FEWEST_ROWS = 32
+"""Fewer rows are staged one by one."""
+
+
+class Pairs:
+    """Subject → values, and object → values once that is read."""
+
+    __slots__ = ("_backward", "_turn", "forward")
+
+    def __init__(self, forward: KeyedRelation, turn: Turn | None = None) -> None:
+        """`turn` finds the turned run of a mapped one."""
+        self.forward = forward
+        self._turn = turn
+        self._backward: KeyedRelation | None = None
+
+    @property
+    def has_backward(self) -> bool:
+        return self._backward is not None
+
+    def backward(self) -> KeyedRelation:
+        """Object → subjects, with what is staged; created at the first call."""
+        if self._backward is None:
+            self._backward = inverted(self.forward, self._turn)
+        return self._backward
+
+    def rebase(self, run: Run | None, turn: Turn | None) -> None:
+        """Exchanges the run, and forgets the changes after it."""
+        self.forward.rebase(run)
+        self._turn = turn
+        if self._backward is not None:
+            self._backward.rebase(None if run is None else turned(run) if turn is None else turn())
+
+    def stage(self, rows: Sequence[tuple[int, Any, int]]) -> None:
+        self.forward.stage_all(rows)
+        if self._backward is not None:
+            self._backward.stage_all([_turned_row(*row) for row in rows])
+
+    def stage_columns(self, columns: Sequence[Column], weights: Column) -> None:
+        """Stages a large batch: subjects, objects and, with several graphs, graphs."""
+        _stage_rows(self.forward, columns, weights)
+        if self._backward is not None:
+            subjects, objects, *graphs = columns
+            _stage_rows(self._backward, [objects, subjects, *graphs], weights)
+
+    def commit(self) -> None:
+        self.forward.commit()
+        if self._backward is not None:
+            self._backward.commit()
+
+    def rollback(self) -> None:
+        self.forward.rollback()
+        if self._backward is not None:
+            self._backward.rollback()
+
+    @property
+    def nbytes(self) -> int:
+        return self.forward.nbytes + (0 if self._backward is None else self._backward.nbytes)
+
+    def check(self) -> None:
+        if self._backward is not None:
+            rows = {(row[1], row[0], *row[2:]) for row in self.forward.rows_before()}
+            assert set(self._backward.rows_before()) == rows, "an inverse index differs from its pairs"
+
+
+class Part:
+    """The quads of a predicate. `graph` is the one that all are in; None if there are several, or none."""
+
+    __slots__ = ("_base", "_staged", "by_graph", "graph", "is_read", "pairs", "predicate")
+
+    def __init__(self, predicate: int, base: Base) -> None:
+        self.predicate = predicate
+        self.by_graph: dict[int, Pairs] = {}
+        """The quads of single graphs, which plans read, if there are several graphs."""
+        self.is_read = False
+        """Whether a plan has one of the relations."""
+        self._staged: list[Pairs] = []
+        self._base = base
+        run = base.part("pso", predicate)
+        self.graph = base.graph_of(predicate)
+        arity = 2 if run is None else len(run.views)
+        self.pairs = Pairs(KeyedRelation(arity, 1, run), self._turn())
+
+    def _turn(self) -> Turn | None:
+        base, predicate = self._base, self.predicate
+        if not base.is_mapped or base.part("pso", predicate) is None:
+            return None
+        return lambda: self._fitting(base.part("pos", predicate))
+
+    def _fitting(self, run: Run | None) -> Run | None:
+        """A run of the base with as many columns as this part has now."""
+        if run is None or len(run.views) == self.pairs.forward.arity:
+            return run
+        graph = self._base.graph_of(self.predicate)
+        assert graph is not None
+        return run.with_constant(graph)
+
+    @property
+    def is_single(self) -> bool:
+        """Whether all quads are in one graph, so that rows do not name it."""
+        return self.pairs.forward.arity == 2
+
+    @property
+    def forward(self) -> KeyedRelation:
+        """Subject → objects, or pairs of object and graph."""
+        return self.pairs.forward
+
+    def backward(self) -> KeyedRelation:
+        """Object → subjects, or pairs of subject and graph."""
+        return self.pairs.backward()
+
+    def in_graph(self, graph: int) -> Pairs:
+        """The pairs of one graph, for a plan: they stay the ones to read whatever happens."""
+        self.is_read = True
+        if self.is_single:
+            if self.graph is None and not self.forward.size_about() and not self.forward.pending:
+                self.graph = graph
+            if self.graph == graph:
+                return self.pairs
+        found = self.by_graph.get(graph)
+        if found is None:
+            found = self.by_graph[graph] = Pairs(KeyedRelation(2, 1))
+            if not self.is_single:
+                self._fill(found.forward, graph)
+                self._staged.append(found)
+        return found
+
+    def _fill(self, relation: KeyedRelation, graph: int) -> None:
+        """Copies the quads of one graph, with those that are staged."""
+        forward = self.forward
+        if forward.run is not None:
+            subjects, objects, graphs = forward.run.columns
+            chosen = graphs == graph
+            if chosen.any():
+                relation.fill(Run([subjects[chosen], objects[chosen]]))
+        if forward.late is not None:
+            assert forward.late.weights is not None
+            every = zip(
+                *(column.tolist() for column in (*forward.late.columns, forward.late.weights)), strict=True
+            )
+            relation.apply_all([(s, o, w) for s, o, g, w in every if g == graph])
+        relation.apply_all(_of_graph(forward.overlay, graph))
+        if forward.next is not None:
+            run = forward.next.run_before()
+            after = KeyedRelation(2, 1)
+            if run is not None:
+                subjects, objects, graphs = run.columns
+                chosen = graphs == graph
+                after.fill(Run([subjects[chosen], objects[chosen]]))
+            relation.stage_next(after)
+        relation.stage_all(_of_graph(forward.pending, graph))
+
+    def has(self, subject: int, object_: int, graph: int) -> bool:
+        """Whether a quad existed before the current epoch."""
+        if self.is_single:
+            return graph == self.graph and self.forward.has_before(subject, object_)
+        return self.forward.has_before(subject, (object_, graph))
+
+    def has_many(self, subjects: Column, objects: Column, graphs: Column) -> Mask:
+        """Which of many quads existed before the current epoch."""
+        if not self.is_single:
+            return self.forward.has_rows_before((subjects, objects, graphs))
+        found = self.forward.has_rows_before((subjects, objects))
+        return found if self.graph is None else np.logical_and(found, graphs == self.graph)
+
+    # Changing
+
+    def stage(self, changes: Sequence[Change]) -> None:
+        """Stages effective changes of this predicate."""
+        if self.is_single:
+            graph = changes[0][GRAPH] if self.graph is None else self.graph
+            if all(change[GRAPH] == graph for change in changes):
+                self.graph = graph
+                self.pairs.stage([(s, o, w) for s, _, o, _, w in changes])
+                self._staged.append(self.pairs)
+                return
+            self._split()
+        self.pairs.stage([(s, (o, g), w) for s, _, o, g, w in changes])
+        self._staged.append(self.pairs)
+        if self.by_graph:
+            self._stage_by_graph(changes)
+
+    def _stage_by_graph(self, changes: Iterable[Change]) -> None:
+        groups: dict[int, list[tuple[int, int, int]]] = {}
+        for subject, _, object_, graph, weight in changes:
+            if graph in self.by_graph:
+                groups.setdefault(graph, []).append((subject, object_, weight))
+        for graph, rows in groups.items():
+            self.by_graph[graph].stage(rows)
+            self._staged.append(self.by_graph[graph])
+
+    def stage_columns(self, subjects: Column, objects: Column, graphs: Column, weights: Column) -> None:
+        """Like `stage`, for a large batch."""
+        first, is_same = int(graphs[0]), bool((graphs == graphs[0]).all())
+        if self.is_single:
+            if is_same and self.graph in (None, first):
+                self.graph = first
+                self.pairs.stage_columns((subjects, objects), weights)
+                self._staged.append(self.pairs)
+                return
+            self._split()
+        self.pairs.stage_columns((subjects, objects, graphs), weights)
+        self._staged.append(self.pairs)
+        for graph, pairs in self.by_graph.items():
+            chosen = graphs == graph
+            if chosen.any():
+                pairs.stage_columns((subjects[chosen], objects[chosen]), weights[chosen])
+                self._staged.append(pairs)
+
+    def _split(self) -> None:
+        """Gives each row its graph, because a second graph gets quads."""
+        old, graph = self.pairs, self.graph
+        self.graph = None
+        wide = _widened(old.forward, 0 if graph is None else graph)
+        self.pairs = Pairs(wide, self._turn())
+        if self.is_read and graph is not None:
+            self.by_graph[graph] = old
+
+    def commit(self) -> None:
+        for pairs in self._staged:
+            pairs.commit()
+        self._staged.clear()
+
+    def rollback(self) -> None:
+        for pairs in self._staged:
+            pairs.rollback()
+        self._staged.clear()
+
+    def rebase(self, base: Base) -> None:
+        """Exchanges the base, between epochs. The changes after it are staged next."""
+        self._base = base
+        run, graph = base.part("pso", self.predicate), base.graph_of(self.predicate)
+        if run is not None and self.is_single and graph != self.graph:
+            if graph is not None and self.graph is None:
+                self.graph = graph
+            else:
+                self._split()
+        self.pairs.rebase(self._fitting(run), self._turn())
+        for name, pairs in self.by_graph.items():
+            fresh = KeyedRelation(2, 1)
+            if not self.is_single:
+                self._fill(fresh, name)
+            pairs.rebase(fresh.run_before(), None)
+
+    def changed_rows(self) -> Iterable[tuple[int, int, int, int, int]]:
+        """The changes after the base, as quads with a weight."""
+        forward = self.forward
+        rows: list[tuple[tuple[int, ...], int]] = []
+        if self._base.part("pso", self.predicate) is None:
+            rows += [(row, 1) for row in forward.rows_before()]
+        else:
+            if forward.late is not None:
+                assert forward.late.weights is not None
+                rows += zip(forward.late.rows(), forward.late.weights.tolist(), strict=True)
+            for key, values in forward.overlay.items():
+                for value, weight in values.items():
+                    rows.append(((key, value) if self.is_single else (key, *value), weight))
+        for row, weight in rows:
+            graph = row[2] if len(row) == 3 else self.graph
+            assert graph is not None
+            yield row[0], self.predicate, row[1], graph, weight
+
+    @property
+    def nbytes(self) -> int:
+        return self.pairs.nbytes + sum(pairs.nbytes for pairs in self.by_graph.values())
+
+    def check(self) -> None:
+        """Raises AssertionError if two relations of the same quads differ."""
+        self.pairs.check()
+        for graph, pairs in self.by_graph.items():
+            if self.is_single:
+                assert not pairs.forward.size_before(), "pairs of a graph that has none"
+                continue
+            rows = {row[:2] for row in self.forward.rows_before() if row[2] == graph}
+            assert set(pairs.forward.rows_before()) == rows, "the pairs of a graph differ from its quads"
+            pairs.check()
+
+
+def _of_graph(layer: Layer, graph: int) -> list[tuple[int, int, int]]:
+    return [(s, o, w) for s, values in layer.items() for (o, g), w in values.items() if g == graph]
+
+
+def _turned_row(subject: int, value: Any, weight: int) -> tuple[int, Any, int]:
+    if type(value) is tuple:
+        return value[0], (subject, value[1]), weight
+    return value, subject, weight
+
+
+def _widened(relation: KeyedRelation, graph: int) -> KeyedRelation:
+    """The rows of a relation, each with a graph."""
+    run = None if relation.run is None else relation.run.with_constant(graph)
+    late = None if relation.late is None else relation.late.with_constant(graph)
+    overlay = {
+        key: {(value, graph): weight for value, weight in values.items()}
+        for key, values in relation.overlay.items()
+    }
+    return KeyedRelation.of_parts(3, 1, run, overlay, late)
+
+
+def inverted(relation: KeyedRelation, turn: Turn | None = None) -> KeyedRelation:
+    """The inverse of a relation, with what is staged."""
+    run = relation.run
+    back = None if run is None else turned(run) if turn is None or not run.is_mapped else turn()
+    late = None if relation.late is None else _turned_changes(relation.late)
+    made = KeyedRelation.of_parts(relation.arity, 1, back, _turned_layer(relation.overlay), late)
+    made.stage_all(
+        [_turned_row(k, v, w) for k, values in relation.pending.items() for v, w in values.items()]
+    )
+    if relation.next is not None:
+        made.stage_next(inverted(relation.next, turn))
+    return made
+
+
+def _turned_changes(late: Run) -> Run:
+    firsts, seconds, *others = late.columns
+    return Run.sort([seconds, firsts, *others], late.weights)
+
+
+def _turned_layer(layer: Layer) -> Layer:
+    made: Layer = {}
+    for key, values in layer.items():
+        for value, weight in values.items():
+            back, rest, _ = _turned_row(key, value, weight)
+            made.setdefault(back, {})[rest] = weight
+    return made
+
+
+def _stage_rows(relation: KeyedRelation, columns: Sequence[Column], weights: Column) -> None:
+    """Stages changes as columns, or one by one if copying the run would cost more."""
+    run = relation.run
+    copied = relation.late if run is not None and run.is_mapped else run
+    if len(weights) >= _FEWEST_ROWS and len(weights) * _ROWS_TO_COPY >= (
+        0 if copied is None else copied.length
+    ):
+        relation.stage_columns(columns, weights)
+        return
+    rows = zip(*(column.tolist() for column in columns), weights.tolist(), strict=True)
+    if relation.arity == 2:
+        relation.stage_all(rows)
+    else:
+        relation.stage_all([(key, (second, third), weight) for key, second, third, weight in rows])

@@ -1,0 +1,250 @@
+"""The quads of one epoch, read beside later ones.
+
+A snapshot copies nothing: it reads the base, and the parts of the current state as long as no epoch has
+changed them; what an epoch changes, it is given before. Invariant: its quads never change, and reading them
+changes nothing that plans see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from sparqlive.quads.base import Base, WholeOrder
+from sparqlive.quads.parts import Part, inverted
+from sparqlive.quads.reading import (
+    GraphNames,
+    Lookup,
+    MergedPairs,
+    Nodes,
+    OneGraphPairs,
+    PairTable,
+    quads_with,
+    readers_by_identity,
+    size_of,
+    sorted_run,
+    tables_of,
+)
+from sparqlive.quads.scope import Change, Quad, Scope
+from sparqlive.zset.relation import KeyedRelation, LentRelation
+
+if TYPE_CHECKING:
+    from threading import RLock
+
+    from sparqlive.quads.current import Quads
+
+# A part of a base in memory that has fewer quads is read as it is; of a larger one, what is sorted is kept.
+_SMALL = 4_096
+
+
+class LentPart:
+    """The quads of one predicate before an epoch."""
+
+    __slots__ = ("_backward", "_lending", "_owner", "forward", "graph", "predicate")
+
+    def __init__(self, part: Part, lending: RLock) -> None:
+        self.predicate = part.predicate
+        self.graph = part.graph
+        self.forward = part.forward.lend()
+        self._owner = part
+        self._lending = lending
+        self._backward: LentRelation | None = None
+        if part.pairs.has_backward:
+            self._backward = part.backward().lend()
+
+    @property
+    def is_single(self) -> bool:
+        return self.forward.arity == 2
+
+    def backward(self) -> LentRelation:
+        """Object → subjects, or pairs of subject and graph. It is kept for others while nothing changes."""
+        if self._backward is None:
+            with self._lending:
+                is_same = self._owner.forward.lend() is self.forward
+                found = self._owner.backward() if is_same else inverted(self.forward)
+                self._backward = found.lend()
+        return self._backward
+
+
+class Snapshot:
+    """Reads like `Quads` before an epoch."""
+
+    def __init__(self, quads: Quads, base: Base, size: int) -> None:
+        self.size = size
+        self.staged: Mapping[Scope, Sequence[Change]] = {}
+        self.loan = object()
+        """Tells that two queries read the same quads."""
+        self._quads: Quads | None = quads
+        self._lending = quads.lending
+        self._base = base
+        self._parts: dict[int, LentPart] = {}
+        self._orders: dict[tuple[WholeOrder, int], LentRelation] = {}
+        self._given: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+        self.has_orders = quads.is_wide
+
+    # What changes
+
+    def keep(self, parts: Iterable[Part], orders: Mapping[tuple[WholeOrder, int], KeyedRelation]) -> None:
+        """Keeps what is about to change, as it is."""
+        for part in parts:
+            if part.predicate not in self._parts:
+                self._parts[part.predicate] = LentPart(part, self._lending)
+        for key, relation in orders.items():
+            if key not in self._orders:
+                self._orders[key] = relation.lend()
+
+    def detach(self) -> None:
+        """Reads nothing but what it kept and its base, from now on."""
+        self._quads = None
+
+    # Parts and orders
+
+    def part(self, predicate: int) -> LentPart | None:
+        """The quads of a predicate, if there may be any."""
+        found = self._parts.get(predicate)
+        if found is None:
+            with self._lending:
+                found = self._parts.get(predicate) or self._found(predicate)
+                if found is not None:
+                    self._parts[predicate] = found
+        return found
+
+    def _found(self, predicate: int) -> LentPart | None:
+        quads = self._quads
+        part = None if quads is None else quads.live_part(predicate)
+        if part is None:
+            run = self._base.part("pso", predicate)
+            if run is None:
+                return None
+            is_kept = quads is not None and not self._base.is_mapped and run.length >= _SMALL
+            part = (
+                quads.made_part(predicate) if is_kept and quads is not None else Part(predicate, self._base)
+            )
+        return LentPart(part, self._lending)
+
+    def parts(self) -> Iterator[LentPart]:
+        """The quads of each predicate."""
+        for predicate in self._predicates():
+            part = self.part(predicate)
+            if part is not None:
+                yield part
+
+    def _predicates(self) -> list[int]:
+        with self._lending:
+            if self._quads is not None:
+                return self._quads.predicates()
+            others = [name for name in self._base.predicates().tolist() if name not in self._parts]
+            return [*self._parts, *others]
+
+    def ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
+        """All quads in an order, with the first positions as the key."""
+        found = self._orders.get((order, key_length))
+        if found is None:
+            with self._lending:
+                quads = self._quads
+                if quads is not None and quads.is_last(self):
+                    found = quads.ordered(order, key_length).lend()
+                else:
+                    found = KeyedRelation(4, key_length, sorted_run(self.parts(), order)).lend()
+                self._orders[order, key_length] = found
+        return found
+
+    # What plans read
+
+    def watch(self, scope: Scope) -> None:
+        """Does nothing: a snapshot does not change."""
+
+    def is_merged(self, scope: Scope) -> bool:
+        """Whether `tables` lists each triple of a scope once."""
+        return scope.kind != "merged" or all(part.is_single for part in self.parts())
+
+    def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
+        """Subject → objects of one graph and predicate."""
+        return self._pairs("pairs", graph, predicate)
+
+    def inverse(self, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
+        """Object → subjects."""
+        return self._pairs("inverse", graph, predicate)
+
+    pairs_if_any, inverse_if_any = pairs, inverse
+
+    def _pairs(self, method: str, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
+        key = method, graph, predicate
+        found: KeyedRelation | MergedPairs | None = self._given.get(key)
+        if found is not None:
+            return found
+        part = self.part(predicate)
+        if part is None:
+            found = KeyedRelation(2, 1).lend()
+        elif part.is_single and part.graph is not None and _covers(graph, part.graph):
+            found = part.forward if method == "pairs" else part.backward()
+        elif isinstance(graph, Scope):
+            found = MergedPairs(part, graph, method == "inverse")
+        elif part.is_single:
+            found = KeyedRelation(2, 1).lend()
+        else:
+            found = OneGraphPairs(self, Scope("one", frozenset({graph})), part, method == "inverse")
+        self._given[key] = found
+        return found
+
+    def index(self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int) -> Lookup:
+        """The scope's quads (of one predicate if given) as rows in the given order of positions."""
+        found = Lookup(self, scope, predicate, order, key_length)
+        self._given["index", scope, predicate, order, key_length] = found
+        return found
+
+    def nodes(self, scope: Scope) -> Nodes:
+        """Subjects and objects: node (→ graph, for named graphs)."""
+        found = self._given["nodes", scope] = Nodes(self, scope)
+        return found
+
+    def names(self, scope: Scope) -> GraphNames:
+        """The names of graphs that have a quad, as keys without values."""
+        found = self._given.get(("names", scope))
+        if found is None:
+            found = self._given["names", scope] = GraphNames(self, scope)
+        return found
+
+    def matching(self, scope: Scope, known: Mapping[int, int]) -> Iterator[Quad]:
+        """The quads of a scope with known ids at some positions."""
+        return quads_with(self, scope, known)
+
+    def tables(self, scope: Scope, predicate: int | None, after: bool) -> Iterator[PairTable]:
+        """The quads of a scope as columns; see `Quads.tables`."""
+        return tables_of(self, scope, predicate, after=False)
+
+    def raw_changes(self, scope: Scope) -> Sequence[Change]:
+        """There are none."""
+        return ()
+
+    # Sizes
+
+    def size_of(self, scope: Scope, predicate: int | None = None) -> int:
+        """The number of quads of a scope (of one predicate if given); of a merged graph, of its triples."""
+        parts = self.parts() if predicate is None else filter(None, [self.part(predicate)])
+        return sum(size_of(part, scope) for part in parts)
+
+    def graph_sizes(self) -> dict[int, int]:
+        """The number of quads of each graph that is not empty."""
+        sizes: dict[int, int] = {}
+        for part in self.parts():
+            if part.is_single:
+                found = {part.graph: part.forward.size_before()} if part.graph is not None else {}
+            else:
+                run = part.forward.run_before()
+                counted = ((), ()) if run is None else np.unique(run.columns[2], return_counts=True)
+                found = {int(graph): int(size) for graph, size in zip(*counted, strict=True)}
+            for graph, size in found.items():
+                sizes[graph] = sizes.get(graph, 0) + size
+        return {graph: size for graph, size in sizes.items() if size}
+
+    def given(self) -> dict[int, Callable[[Quads], Any]]:
+        """For each reader that was given out, by its identity, how to ask other quads for the same one."""
+        return readers_by_identity(self._given)
+
+
+def _covers(graph: int | Scope, name: int) -> bool:
+    return graph.covers(name) if isinstance(graph, Scope) else graph == name
