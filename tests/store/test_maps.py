@@ -207,6 +207,52 @@ def unusable(path: Path, why: str, sources: Sequence[str] = SOURCES) -> None:
         Map(path, sources)
 
 
+def test_runs_that_share_their_sections(tmp_path: Path) -> None:
+    """As the parts of predicates, of which small ones have no directory, and are checked when made."""
+    parts = [spread_rows(size, 0, seed) for seed, size in enumerate((500, 3, 40, 1000, 300))]
+    lengths, directories = (
+        [len(part) for part in parts],
+        [directory_of(columns(part, 2)[0]) for part in parts],
+    )
+    path = tmp_path / "a.map"
+    first, second = columns([row for part in parts for row in part], 2)
+    write_map(path, SOURCES, {"0": first, "1": second, "directories": np.concatenate(directories)})
+    found, start, begin = Map(path, SOURCES), 0, 0
+    for part, length, directory in zip(parts, lengths, directories, strict=True):
+        where, of = (start, start + length), (begin, begin + len(directory))
+        own = Run(columns(part, 2))
+        probes = [*part[::17], (HUB, 0), *((key, 0) for key in EXTREMES)]
+        for more in ({"directory": "directories", "directory_range": of}, {}):
+            run = found.run(["0", "1"], start=where[0], stop=where[1], **more)  # type: ignore[arg-type]
+            assert list(lookups(run, probes)) == list(lookups(own, probes))
+            unread = Map(path, SOURCES).run(["0", "1"], start=where[0], stop=where[1], **more)  # type: ignore[arg-type]
+            assert all(unread.has_pair(*row) for row in part)
+        start, begin = where[1], of[1]
+    damaged = bytearray(path.read_bytes())
+    damaged[found._layout.sections["1"].offset + 8 * 501] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(UnusableMap, match="of its section 1 is damaged"):
+        Map(path, SOURCES).run(["0", "1"], start=500, stop=503)
+
+
+def test_each_entry_of_a_shared_directory_is_compared(tmp_path: Path) -> None:
+    parts = [spread_rows(400, 0, seed) for seed in (1, 2)]
+    directories = [directory_of(columns(part, 2)[0]) for part in parts]
+    path, edge = tmp_path / "a.map", len(directories[0])
+    first, second = columns([row for part in parts for row in part], 2)
+    write_map(path, SOURCES, {"0": first, "1": second, "directories": np.concatenate(directories)})
+    section, whole = Map(path, SOURCES)._layout.sections["directories"], path.read_bytes()
+    for place in (edge, edge + 60, edge + len(directories[1]) - 1):
+        damaged = bytearray(whole)
+        damaged[section.offset + 4 * place] ^= 1
+        path.write_bytes(damaged)
+        run = Map(path, SOURCES).run(
+            ["0", "1"], None, "directories", 400, 800, directory_range=(edge, section.length)
+        )
+        with pytest.raises(UnusableMap, match="of its section directories is damaged"):
+            [run.has_pair(*row) for row in parts[1]]
+
+
 def test_files_that_are_no_maps(tmp_path: Path) -> None:
     path, other = tmp_path / "a.map", tmp_path / "b.map"
     unusable(path, "No such file")
@@ -228,6 +274,22 @@ def test_files_that_are_no_maps(tmp_path: Path) -> None:
     os.mkfifo(other)
     unusable(other, "not a file")
     unusable(tmp_path, "not a file")
+
+
+def test_a_map_with_blocks_of_another_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_map(tmp_path / "a.map", SOURCES, {"numbers": np.arange(1000)})
+    monkeypatch.setattr(maps, "BLOCK", 1024)
+    unusable(tmp_path / "a.map", "blocks have another size")
+
+
+def test_scratch_files_have_no_name(tmp_path: Path) -> None:
+    folder = MapFolder(tmp_path / "maps")
+    with folder.scratch() as descriptor:
+        assert [*(tmp_path / "maps").iterdir()] == []
+        os.write(descriptor, b"rows")
+        assert os.pread(descriptor, 10, 0) == b"rows"
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
 
 
 def test_a_file_that_shrinks_is_noticed_where_it_is_first_read(tmp_path: Path) -> None:

@@ -25,5 +25,5 @@ FOOTERS = 32
 """Files of terms whose footers stay. Reading a footer takes as long as reading a term."""
 MAPPED_FILES = 4096
 """Files that stay mapped; what of them is in memory is the operating system's choice."""
-SORT_BYTES = 128 << 20
-"""Of rows that are sorted to create a map. Sorting twice as many at a time is not faster."""
+SORT_BYTES = 64 << 20
+"""Of rows that are sorted to create a map. Sorting more at a time is not faster."""

@@ -69,9 +69,9 @@ def is_local(directory: Path) -> bool:
 
 
 class MapFolders:
-    """The folders that maps of a store are read from: its own, and one among caches.
+    """The folders of a store's maps: its own, and one among caches for who may not write to the store.
 
-    The latter is for readers that may not write to the store.
+    Both are searched, the latter first: what is there was missing or damaged in the former.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -79,14 +79,11 @@ class MapFolders:
 
     def open(self, name: str, sources: Sequence[str]) -> Map:
         """Opens a map; raises UnusableMap if it has to be created."""
-        own = MapFolder(map_folder(self._directory))
-        try:
-            return own.open(name, sources)
-        except UnusableMap:
-            cached = self._cached()
-            if cached is None:
-                raise
-            return cached.open(name, sources)
+        *cached, own = self.existing()
+        for folder in cached:
+            with suppress(UnusableMap):
+                return folder.open(name, sources)
+        return own.open(name, sources)
 
     def for_writing(self) -> MapFolder:
         """The first of the folders in which files can be created."""
@@ -110,16 +107,11 @@ class MapFolders:
             ) from error
 
     def existing(self) -> list[MapFolder]:
-        """The folders, as far as there are any."""
-        found = [MapFolder(map_folder(self._directory)), self._cached()]
-        return [folder for folder in found if folder is not None]
-
-    def _cached(self) -> MapFolder | None:
+        """The folder among caches, if there is one, and the store's own."""
+        own, found = map_folder(self._directory), list[Path]()
         with suppress(StoreFailed, RuntimeError):  # no cache on a local disk, or no home directory
-            folder = cache_folder(self._directory)
-            if folder.is_dir() and folder != map_folder(self._directory):
-                return MapFolder(folder)
-        return None
+            found = [folder for folder in (cache_folder(self._directory),) if folder.is_dir()]
+        return [MapFolder(folder) for folder in dict.fromkeys((*found, own))]
 
 
 class MapFolder:

@@ -54,8 +54,10 @@ _BUCKET_BITS = 13
 class UnusableMap(StoreFailed):
     """A map is missing, damaged, or derived from other sources. The remedy is to create it again."""
 
-    def __init__(self, path: Path, reason: str) -> None:
+    def __init__(self, path: Path, reason: str, source: Map | None = None) -> None:
+        """`source`: the map that was open when it turned out to be damaged."""
         super().__init__(f"The map {path} cannot be used: {reason}. Delete it, and it is created again.")
+        self.source = source
 
 
 @dataclass(frozen=True)
@@ -208,7 +210,7 @@ class Map:
 
     def __init__(self, path: Path, sources: Sequence[str]) -> None:
         """Raises UnusableMap if the file is missing, incomplete, or not derived from these sources."""
-        self._path = path
+        self.path = path
         try:
             # A link is not followed, and a pipe is not waited for.
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -224,24 +226,26 @@ class Map:
     def _read_header(self, sources: Sequence[str]) -> tuple[_Layout, list[int]]:
         status = os.fstat(self._descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UnusableMap(self._path, "it is not a file")
+            raise UnusableMap(self.path, "it is not a file")
         *fields, checksum = _PREFIX.unpack(self._read(_PREFIX.size, 0))
         magic, version, described, blocks, file_bytes = fields
         if (magic, version) != (_MAGIC, _VERSION):
-            raise UnusableMap(self._path, "it is not a map of this version")
+            raise UnusableMap(self.path, "it is not a map of this version")
         # Reading beyond the end of the file, under a map, ends the process.
         if file_bytes != status.st_size or described + 8 * blocks > file_bytes:
-            raise UnusableMap(self._path, f"it has {status.st_size} bytes instead of {file_bytes}")
+            raise UnusableMap(self.path, f"it has {status.st_size} bytes instead of {file_bytes}")
         rest = self._read(described + 8 * blocks, _PREFIX.size)
         if _header_checksum(tuple(fields), rest) != checksum:
-            raise UnusableMap(self._path, "its header is damaged")
+            raise UnusableMap(self.path, "its header is damaged")
         about = json.loads(rest[:described])
         layout = _Layout.of(about["sources"], about["sections"])
+        if layout.blocks != blocks:
+            raise UnusableMap(self.path, "its blocks have another size")
         if (
             about["sources"] != [*sources]
             or not {section.type for section in layout.sections.values()} <= _TYPES
         ):
-            raise UnusableMap(self._path, "it was derived from something else")
+            raise UnusableMap(self.path, "it was derived from something else")
         return layout, np.frombuffer(rest, "<u8", blocks, described).tolist()
 
     def _read(self, size: int, offset: int) -> bytes:
@@ -249,16 +253,16 @@ class Map:
         try:
             data = os.pread(self._descriptor, size, offset)
         except OSError as error:
-            raise UnusableMap(self._path, error.strerror or str(error)) from error
+            raise UnusableMap(self.path, error.strerror or str(error), self) from error
         if len(data) != size:
-            raise UnusableMap(self._path, "it is too short")
+            raise UnusableMap(self.path, "it is too short", self)
         return data
 
     def _mapped(self, advice: int) -> mmap.mmap:
         try:
             mapped = mmap.mmap(self._descriptor, self._layout.file_bytes, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
-            raise UnusableMap(self._path, str(error)) from error
+            raise UnusableMap(self.path, str(error)) from error
         mapped.madvise(advice)
         return mapped
 
@@ -284,7 +288,8 @@ class Map:
                 offset = place * BLOCK
                 data = self._read(min(BLOCK, section.nbytes - offset), section.offset + offset)
                 if xxh3_64_intdigest(data) != self._checksums[block]:
-                    raise UnusableMap(self._path, f"block {place} of its section {name} is damaged")
+                    reason = f"block {place} of its section {name} is damaged"
+                    raise UnusableMap(self.path, reason, self)
                 self._is_checked[block] = 1
 
     def array(self, name: str, start: int = 0, stop: int | None = None) -> Array:

@@ -8,7 +8,8 @@ a bound, whatever the number of rows of a predicate, a graph or an object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -17,11 +18,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from sparqlive.errors import StoreFailed
 from sparqlive.store.map_folder import MapFolder
 from sparqlive.store.maps import Array, Map, MapWriter
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns, read_groups
-from sparqlive.store.sorting import Columns, Sorter, gathered
+from sparqlive.store.sorting import Columns, Sorter, gathered, reordered
 from sparqlive.zset.order import lexicographic
 from sparqlive.zset.run import Column, bucket_bits
 
@@ -70,8 +72,9 @@ class Parts:
         several: npt.NDArray[np.uint32],
         directory_rows: int,
     ) -> Parts:
-        lengths = [_directory_length(size) if size >= directory_rows else 0 for size in sizes.tolist()]
-        return cls(predicates, _starts(sizes), graphs, several, _starts(np.array(lengths, dtype=np.int64)))
+        large, lengths = sizes >= directory_rows, np.zeros(len(sizes), dtype=np.int64)
+        lengths[large] = [_directory_length(size) for size in sizes[large].tolist()]
+        return cls(predicates, _starts(sizes), graphs, several, _starts(lengths))
 
     @classmethod
     def in_map(cls, found: Map) -> Parts:
@@ -223,7 +226,7 @@ def _number_type(rows: int) -> type[np.uint32] | type[np.uint64]:
     return np.uint32 if rows < 1 << 32 else np.uint64
 
 
-def _write_parts(target: Target, parts: Parts, pieces: Iterator[Columns]) -> None:
+def _write_parts(target: Target, parts: Parts, pieces: Generator[Columns]) -> None:
     rows = ("<i8", parts.rows)
     names = COLUMNS[target.order] if parts.has_graphs else COLUMNS[target.order][:2]
     directories = np.dtype(_number_type(parts.rows)).str, int(parts.directory_starts[-1])
@@ -233,8 +236,9 @@ def _write_parts(target: Target, parts: Parts, pieces: Iterator[Columns]) -> Non
         for name, array in parts.arrays().items():
             writer.append(name, array)
         output = _PartsWriter(target, parts, writer)
-        for columns in pieces:
-            output.add(columns)
+        with closing(pieces):
+            for columns in pieces:
+                output.add(columns)
 
 
 def build_from_runs(target: Target, place: Place, runs: Sequence[RunFile]) -> None:
@@ -252,7 +256,7 @@ def build_by_object(target: Target, source: Map) -> None:
     _write_parts(target, parts, _by_object(target, source, parts))
 
 
-def _by_object(target: Target, source: Map, parts: Parts) -> Iterator[Columns]:
+def _by_object(target: Target, source: Map, parts: Parts) -> Generator[Columns]:
     names = COLUMNS["pos"] if parts.has_graphs else COLUMNS["pos"][:2]
     most = target.sorter.most_rows(len(names) + 1)
     for first, last in parts.batches(most):
@@ -263,8 +267,7 @@ def _by_object(target: Target, source: Map, parts: Parts) -> Iterator[Columns]:
             continue
         columns = gathered(rows.pieces(range(len(names)), stop - start))
         number_of = np.repeat(np.arange(last - first), np.diff(parts.starts[first : last + 1]))
-        order, _ = lexicographic((number_of, columns[0]))
-        yield [column[order] for column in columns]
+        yield reordered(columns, (number_of, columns[0]))
 
 
 @dataclass(frozen=True)
@@ -306,13 +309,14 @@ def build_whole(target: Target, source: Map) -> None:
     sections = {"directory": directory, **dict.fromkeys(names, ("<i8", count))}
     with target.folder.writing(target.name, target.sources, sections) as writer:
         entries, done = _DirectoryEntries(count), 0
-        for columns in target.sorter.in_order(rows, len(names), (0,)):
-            for name, column in zip(names, columns, strict=True):
-                writer.append(name, column)
-            for found in entries.add(columns[0]):
-                writer.append("directory", found.astype(directory[0]))
-            done += len(columns[0])
-            target.report(done, count)
+        with closing(target.sorter.in_order(rows, len(names), (0,))) as pieces:
+            for columns in pieces:
+                for name, column in zip(names, columns, strict=True):
+                    writer.append(name, column)
+                for found in entries.add(columns[0]):
+                    writer.append("directory", found.astype(directory[0]))
+                done += len(columns[0])
+                target.report(done, count)
         for found in entries.rest():
             writer.append("directory", found.astype(directory[0]))
 
@@ -377,7 +381,7 @@ class _Base:
         )
         self._edges = np.append(self._edges, len(found.predicates))
 
-    def pieces(self) -> Iterator[Columns]:
+    def pieces(self) -> Generator[Columns]:
         """The rows, as columns s, o and g, or s and o if each predicate has one graph."""
         sorter, parts = self._target.sorter, self.parts
         for first, last in parts.batches(sorter.most_rows(4)):
@@ -387,10 +391,23 @@ class _Base:
                 yield self._batch(low, high, names)
                 continue
             rows = _FileRows(self._place, self._runs, names, self._ranges(low, high))
-            if len(names) == 2:  # in order, as it is in the files
-                yield from rows.pieces((0, 1), _PIECE_ROWS)
+            if len(names) == 2:
+                yield from self._in_files(rows)
             else:
                 yield from sorter.in_order(rows, 3, (0, 1, 2))
+
+    def _in_files(self, rows: _FileRows) -> Iterator[Columns]:
+        """The rows of a large predicate, which are in order in the files."""
+        last = (_BEFORE_ALL, _BEFORE_ALL)
+        for columns in rows.pieces((0, 1), min(_PIECE_ROWS, self._target.sorter.most_rows(4))):
+            first = int(columns[0][0]), int(columns[1][0])
+            if first < last or not _is_sorted(columns):
+                raise StoreFailed(
+                    f"The quads of the store are not in order in {', '.join(rows.paths)}. Restore the store "
+                    f"from a backup."
+                )
+            last = int(columns[0][-1]), int(columns[1][-1])
+            yield columns
 
     def _ranges(self, low: int, high: int) -> list[tuple[int, int, int]]:
         """The rows of some segments: number of the file, first row, and the row after the last."""
@@ -406,10 +423,7 @@ class _Base:
         """The rows of all segments of some predicates."""
         rows = _FileRows(self._place, self._runs, ("p", *names), self._ranges(low, high))
         columns = gathered(rows.pieces(range(len(names) + 1), _PIECE_ROWS))
-        if not _is_sorted(columns):
-            order, _ = lexicographic(columns)
-            columns = [column[order] for column in columns]
-        return columns[1:]
+        return columns[1:] if _is_sorted(columns) else reordered(columns, [*columns])[1:]
 
 
 def _is_sorted(columns: Columns) -> bool:
@@ -435,6 +449,10 @@ class _FileRows:
     @property
     def length(self) -> int:
         return sum(stop - start for _, start, stop in self.ranges)
+
+    @property
+    def paths(self) -> list[str]:
+        return [self.place.text(self.runs[file].path) for file, _, _ in self.ranges]
 
     def pieces(self, numbers: Sequence[int], most: int) -> Iterator[Columns]:
         names = [self.names[number] for number in numbers]

@@ -68,33 +68,30 @@ class QuadMaps:
         self._memory = memory
         self._directory_rows = directory_rows
         self._progress = progress
-        self._maps: dict[Order, Map] = {}
-        self._parts: dict[Order, _Places] = {}
-        self._wholes: dict[Order, Run] = {}
+        self._open: dict[Order, _Open] = {}
         self._guard = RLock()
         self.size = sum(run.rows for run in runs)
         self.paths = {run.path for run in runs}
         """The files that the maps are derived from."""
-        if self.size:
-            self._map("pso")
+        self.prepare(["pso"])
 
     # Reading
 
     def predicates(self) -> Column:
         """All predicates, in order."""
-        return self._table("pso").parts.predicates if self.size else _NONE
+        return self._parts("pso").parts.predicates if self.size else _NONE
 
     def sizes(self) -> Column:
         """The number of quads of each predicate."""
-        return np.diff(self._table("pso").parts.starts) if self.size else _NONE
+        return np.diff(self._parts("pso").parts.starts) if self.size else _NONE
 
     def graph_of(self, predicate: int) -> int | None:
         """The graph of all quads of a predicate; None if there are several, or no quads."""
         if not self.size:
             return None
-        table = self._table("pso")
-        place = table.find(predicate)
-        return None if place is None or table.several[place] else table.graphs[place]
+        found = self._parts("pso")
+        place = found.find(predicate)
+        return None if place is None or found.several[place] else found.graphs[place]
 
     def part(self, order: Order, predicate: int) -> Run | None:
         """The rows of a predicate, in order "pso" or "pos": s and o, or o and s, and g if it varies.
@@ -103,36 +100,36 @@ class QuadMaps:
         """
         if not self.size:
             return None
-        table = self._table(order)
-        place = table.find(predicate)
+        found = self._parts(order)
+        place = found.find(predicate)
         if place is None:
             return None
-        names = COLUMNS[order] if table.several[place] else COLUMNS[order][:2]
-        start, stop = table.starts[place], table.starts[place + 1]
-        first, last = table.directory_starts[place], table.directory_starts[place + 1]
-        if first == last:
-            return self._maps[order].run(names, start=start, stop=stop)
-        return self._maps[order].run(
-            names, directory="directories", start=start, stop=stop, directory_range=(first, last)
+        names = COLUMNS[order] if found.several[place] else COLUMNS[order][:2]
+        start, stop = found.starts[place], found.starts[place + 1]
+        directory = found.directory_starts[place], found.directory_starts[place + 1]
+        if directory[0] == directory[1]:
+            return found.map.run(names, start=start, stop=stop)
+        return found.map.run(
+            names, directory="directories", start=start, stop=stop, directory_range=directory
         )
 
     def whole(self, order: Order) -> Run:
         """All quads, in order "spo", "osp", "gpso" or "gpos", in columns of this order and g at the end."""
-        names = COLUMNS[order]
-        assert len(names) == 4, "orders by predicate are read by predicate"
-        run = self._wholes.get(order)
-        if run is None:
-            if self.size:
-                run = self._map(order).run(names, directory="directory")
-            else:
-                run = Run([_NONE] * len(names))
-            self._wholes[order] = run
-        return run
+        if not self.size:
+            return Run([_NONE] * len(COLUMNS[order]))
+        found = self._of(order)
+        assert isinstance(found, _OpenWhole), "orders by predicate are read by predicate"
+        return found.run
+
+    def _parts(self, order: Order) -> _OpenParts:
+        found = self._open.get(order) or self._of(order)
+        assert isinstance(found, _OpenParts), "only orders by predicate have parts"
+        return found
 
     @property
     def orders(self) -> list[Order]:
         """The orders that are in use."""
-        return [*self._maps]
+        return [*self._open]
 
     # Creating
 
@@ -140,61 +137,55 @@ class QuadMaps:
         """Creates orders, unless they exist."""
         if self.size:
             for order in orders:
-                self._map(order)
+                self._of(order)
 
-    def replace(self, order: Order) -> None:
-        """Creates an order again, because its file turned out to be damaged: reading raised UnusableMap."""
-        if not self.size:
-            return
+    def replace(self, error: UnusableMap) -> bool:
+        """Creates the order again whose file turned out to be damaged while it was read.
+
+        Runs that were made before still read the old file. Returns False if the file is not of this base.
+        """
         with self._guard:
-            self._create(order)
-            self._forget(order)
+            for order, found in self._open.items():
+                if found.map is error.source:
+                    self._open[order] = self._created(order)
+                    return True
+        return error.source is not None and error.source.path.name in self._own_names()
 
-    def _forget(self, order: Order) -> None:
-        for kept in (self._maps, self._parts, self._wholes):
-            kept.pop(order, None)
-
-    def _table(self, order: Order) -> _Places:
-        found = self._parts.get(order)
+    def _of(self, order: Order) -> _Open:
+        """An order, opened or created."""
+        found = self._open.get(order)
         if found is None:
-            self._map(order)
-            found = self._parts[order]
+            with self._guard:
+                found = self._open.get(order)
+                if found is None:
+                    try:
+                        found = _opened(order, self._folders.open(*self._named(order)))
+                    except UnusableMap:
+                        found = self._created(order)
+                    self._open[order] = found
         return found
 
-    def _map(self, order: Order) -> Map:
-        found = self._maps.get(order)
-        if found is not None:
-            return found
-        with self._guard:
-            if order not in self._maps:
-                try:
-                    self._open(order)
-                except UnusableMap:
-                    self._create(order)
-                    self._open(order)
-            return self._maps[order]
+    def _created(self, order: Order) -> _Open:
+        folder, (name, sources) = self._folders.for_writing(), self._named(order)
+        target = Target(order, folder, name, sources, self._memory, self._directory_rows, self._progress)
+        self._build(target)
+        try:
+            return _opened(order, folder.open(name, sources))
+        except UnusableMap:  # the writer of the store, where this base is not the last one, has removed it
+            self._build(target)
+            return _opened(order, folder.open(name, sources))
 
-    def _open(self, order: Order) -> None:
-        found = self._folders.open(*self._named(order))
-        if len(COLUMNS[order]) == 3:
-            self._parts[order] = _Places(Parts.in_map(found))
-        self._maps[order] = found
-
-    def _create(self, order: Order) -> None:
-        folder = self._folders.for_writing()
-        target = Target(
-            order, folder, *self._named(order), self._memory, self._directory_rows, self._progress
-        )
-        source = MADE_OF.get(order)
+    def _build(self, target: Target) -> None:
+        source = MADE_OF.get(target.order)
         if source is None:
             build_from_runs(target, self._place, self._runs)
             return
-        build = build_by_object if order == "pos" else build_whole
+        build = build_by_object if target.order == "pos" else build_whole
         try:
-            build(target, self._map(source))
-        except UnusableMap:  # raised by reading the source
-            self.replace(source)
-            build(target, self._map(source))
+            build(target, self._of(source).map)
+        except UnusableMap as error:  # raised by reading the source
+            self.replace(error)
+            build(target, self._of(source).map)
 
     def _named(self, order: Order) -> tuple[str, list[str]]:
         """The name of the file of an order, and what it is derived from."""
@@ -207,21 +198,25 @@ class QuadMaps:
 
     def remove_others(self) -> None:
         """Removes the maps of other bases, and what killed processes left; only the writer may do so."""
-        own = {self._named(order)[0] for order in COLUMNS}
+        own = self._own_names()
         for folder in self._folders.existing():
             folder.remove_unfinished()
             for name in folder.names():
                 if _NAME.fullmatch(name) and name not in own:
                     folder.remove(name)
 
+    def _own_names(self) -> set[str]:
+        return {self._named(order)[0] for order in COLUMNS}
 
-class _Places:
-    """A table of predicates, in a form in which single values are read quickly."""
 
-    __slots__ = ("directory_starts", "graphs", "parts", "predicates", "several", "starts")
+class _OpenParts:
+    """An open order by predicate, with its table in a form in which single values are read quickly."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
+    __slots__ = ("directory_starts", "graphs", "map", "parts", "predicates", "several", "starts")
+
+    def __init__(self, found: Map) -> None:
+        self.map = found
+        self.parts = parts = Parts.in_map(found)
         self.predicates = parts.predicates.data
         self.starts = parts.starts.data
         self.graphs = parts.graphs.data
@@ -234,3 +229,21 @@ class _Places:
         if place == len(self.predicates) or self.predicates[place] != predicate:
             return None
         return place
+
+
+class _OpenWhole:
+    """An open order of all quads."""
+
+    __slots__ = ("map", "run")
+
+    def __init__(self, found: Map, names: Sequence[str]) -> None:
+        self.map = found
+        self.run = found.run(names, directory="directory")
+
+
+_Open = _OpenParts | _OpenWhole
+
+
+def _opened(order: Order, found: Map) -> _Open:
+    names = COLUMNS[order]
+    return _OpenParts(found) if len(names) == 3 else _OpenWhole(found, names)

@@ -9,7 +9,7 @@ Invariants: the order is stable; the scratch file has no name, so that nothing r
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -26,8 +26,8 @@ Columns = Sequence[Column]
 _BUCKET_BITS = 14
 """Values are counted in so many ranges, so that there are at most as many parts."""
 _ITEM = 8
-# Per row: keys, order and values while rows are sorted.
-_SORTING_BYTES = 48
+# Per row while rows are sorted: keys, order and values.
+_SORTING_BYTES = 64
 
 
 class Rows(Protocol):
@@ -52,7 +52,7 @@ class Sorter:
         """How many rows of so many columns are in memory at once."""
         return max(1, self.memory // (2 * _ITEM * width + _SORTING_BYTES))
 
-    def in_order(self, rows: Rows, width: int, keys: Sequence[int]) -> Iterator[Columns]:
+    def in_order(self, rows: Rows, width: int, keys: Sequence[int]) -> Generator[Columns]:
         """The rows sorted by some of their columns, given by number, in pieces.
 
         Rows that are equal in these columns keep their order.
@@ -60,8 +60,7 @@ class Sorter:
         most, everything = self.most_rows(width), range(width)
         if rows.length <= most:
             columns = gathered(rows.pieces(everything, most))
-            order, _ = lexicographic([columns[number] for number in keys])
-            yield [column[order] for column in columns]
+            yield reordered(columns, [columns[number] for number in keys])
             return
         low = high = 0
         while keys:
@@ -77,12 +76,20 @@ class Sorter:
                 yield from self.in_order(part, width, keys)
 
 
-def gathered(pieces: Iterator[Columns]) -> Columns:
+def gathered(pieces: Iterator[Columns]) -> list[Column]:
     """Pieces of rows as one."""
     first, *others = pieces
     if not others:
-        return first
+        return [*first]
     return [np.concatenate(parts) for parts in zip(first, *others, strict=True)]
+
+
+def reordered(columns: list[Column], keys: Columns) -> list[Column]:
+    """Rows in the order of some columns. Their columns are replaced in the list: both would take memory."""
+    order, _ = lexicographic(keys)
+    for number, column in enumerate(columns):
+        columns[number] = column[order]
+    return columns
 
 
 def _extremes(rows: Rows, number: int, most: int) -> tuple[int, int]:
