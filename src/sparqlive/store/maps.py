@@ -332,7 +332,7 @@ class Map:
         if is_small or (directory is None and stop - start <= BLOCK // _COLUMN_BYTES):
             for name in columns if weights is None else (*columns, weights):
                 self.check(name, start, stop)
-            return Run.over(views, numbers)
+            return Run.over(views, numbers, is_mapped=True)
         rows = _Rows(self, columns, weights, start, stop)
         if directory is None:
             return Run.over(views, numbers, source=rows)

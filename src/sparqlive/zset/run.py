@@ -51,6 +51,7 @@ class Run:
         "_shift",
         "_source",
         "_total",
+        "is_mapped",
         "length",
         "views",
         "weights",
@@ -70,15 +71,18 @@ class Run:
         *,
         directory: Starts | None = None,
         source: Source | None = None,
+        is_mapped: bool = False,
     ) -> Run:
         """A run over memoryviews of 64-bit integers.
 
         A slice of a memoryview costs a fraction of a slice of an array: this is for many small runs, and for
-        columns that are not read as arrays. With a `source`, the directory checks what it leads to.
+        columns that are not read as arrays. With a `source`, the directory checks what it leads to; without
+        one, `is_mapped` says that the columns lie in a file, and were checked.
         """
         run = cls.__new__(cls)
         run._columns = None
         run._set(views, weights, directory, source)
+        run.is_mapped = is_mapped or source is not None
         return run
 
     def _set(
@@ -92,6 +96,8 @@ class Run:
         self.weights = weights
         self.length = length = len(views[0])
         self._source = source
+        self.is_mapped = False
+        """Whether the columns lie in a file, so that copying them would take memory that they do not."""
         self._total: int | None = None
         self._first: list[tuple[int, ...]] | None = None
         self._found = _NONE_FOUND
@@ -116,16 +122,16 @@ class Run:
             )
         return self._columns
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether the columns lie in a file, so that copying them would take memory that they do not."""
-        return self._source is not None
-
     def with_constant(self, value: int) -> Run:
         """The run with one more column, which has the same value in all rows; nothing is copied."""
         column = np.broadcast_to(np.int64(value), self.length)
         source = None if self._source is None else _WithConstant(self._source, column)
-        run = Run.over((*self.views, column.data), self.weights, directory=self._directory, source=source)
+        views = (*self.views, column.data)
+        if isinstance(self._directory, _UnmadeDirectory):
+            return Run.over(views, self.weights, source=source, is_mapped=self.is_mapped)
+        run = Run.over(
+            views, self.weights, directory=self._directory, source=source, is_mapped=self.is_mapped
+        )
         run._shift = self._shift
         return run
 
