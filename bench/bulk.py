@@ -26,7 +26,6 @@ import sparqlive
 from bench.large import PREFIX, VIEWS, Graph
 from bench.measure import Report, Sizes, duration, run_alone, same, timed
 from sparqlive.engine import changes, writer
-from sparqlive.live.once import snapshot_for
 from sparqlive.quads.scope import Scope
 from sparqlive.live.terms import Terms
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
@@ -112,7 +111,7 @@ def first_rows(session: sparqlive.Session, view: str) -> int:
     terms = Terms(epochs.terms.dictionary.extended())
     maintained = content.maintained
     assert maintained is not None
-    quads = snapshot_for(content.plan, epochs.quads, terms.dictionary, whole=True)
+    quads = epochs.quads.lend()
     contents = epochs.strategies.contents_on(quads, terms.dictionary, epochs.lock)
     result = contents([*maintained.state_sources().values(), maintained.plan])[-1]
     return result.length if isinstance(result, Run) else len(result)

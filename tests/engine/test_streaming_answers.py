@@ -15,7 +15,6 @@ from pyoxigraph import Quad, RdfFormat, Store, parse
 import sparqlive
 from sparqlive.live import filtered, join, lazy, window_columns
 from sparqlive.live.terms import Terms
-from sparqlive.live.turned import TurnedRuns, turned
 from sparqlive.zset.relation import LentRelation
 
 ENDLESS = " . ".join(f"?a{i} <x:p> ?b{i}" for i in range(8))
@@ -251,18 +250,9 @@ def test_a_binding_of_datatypes_reads_one_term_of_each(monkeypatch: pytest.Monke
     assert len(read) < 20
 
 
-def test_a_count_by_object_is_known_the_next_time() -> None:
-    """It decides the order of loops, so each request asks for it."""
+def test_lookups_by_object_follow_changes() -> None:
     with sparqlive.open() as session:
         session.load(quads_of(data(400)))
-        assert list(session._epochs.quads.columns()), "the quads are now in runs"
-        text = "SELECT ?s ?l { ?s <x:p> <x:i1> ; <x:label> ?l } LIMIT 1"
-        rows = session.query(text).solutions()
-        kept = session._epochs.quads._pairs.turned
-        counts = dict(kept._counts)
-        assert counts
-        assert session.query(text).solutions() == rows
-        assert kept._counts == counts
         before = session.query("SELECT ?s { ?s <x:p> <x:i1> }").solutions()
         session.apply(insert="<x:new> <x:p> <x:i1> .", delete=f"{before[0]['s']} <x:p> <x:i1> .")
         count = "SELECT (COUNT(*) AS ?n) { ?s <x:p> <x:i1> }"
@@ -295,37 +285,19 @@ def test_a_part_with_a_limit_is_read_first(monkeypatch: pytest.MonkeyPatch) -> N
             assert listed < 50, part
 
 
-def test_many_lookups_by_object_keep_a_turned_run() -> None:
+def test_many_lookups_by_object_turn_the_pairs_once() -> None:
     with sparqlive.open() as session:
         session.load(quads_of(data(400)))
         assert list(session._epochs.quads.columns()), "the quads are now in runs"
         text = "SELECT ?a ?b { ?a <x:p> ?c . ?b <x:p> ?c }"
         once = Counter(map(str, session.query(text)))
-        kept = session._epochs.quads._pairs.turned
-        assert kept.nbytes > 0
+        (part,) = [part for part in session._epochs.quads.parts() if part.pairs.has_backward]
+        turned = part.backward()
         session.apply(insert="<x:new> <x:p> <x:i1> .", delete="<x:i0> <x:p> <x:i1> .")
         again = Counter(map(str, session.query(text)))
         assert again != once
         assert any("x:new" in row for row in again)
-
-
-def test_kept_turned_runs_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sparqlive.live import turned as module
-    from sparqlive.live.quad_pairs import run_of
-
-    kept, chance = TurnedRuns(), random.Random(1)
-    runs = [
-        run_of([(chance.getrandbits(62), chance.getrandbits(62)) for _ in range(1000)], 2) for _ in range(8)
-    ]
-    monkeypatch.setattr(module, "_MOST_BYTES", 3 * turned(runs[0]).nbytes)
-    for run in runs:
-        assert kept.of(run).columns[0].tolist() == sorted(run.columns[1].tolist())
-    assert 0 < kept.nbytes <= module._MOST_BYTES
-    assert kept.find(runs[0]) is None
-    assert kept.find(runs[-1]) is not None
-    del run, runs
-    kept.of(run_of([(1, 2)], 2))
-    assert kept.nbytes < 1000, "a turned run goes with its run"
+        assert part.backward() is turned
 
 
 def test_an_answer_belongs_to_one_epoch(session: sparqlive.Session) -> None:

@@ -64,25 +64,18 @@ def in_memory(session: sparqlive.Session) -> int:
     return session._epochs.quads.nbytes
 
 
-def test_a_batch_reads_no_part_of_a_file_twice(
+def test_a_batch_that_changes_nothing_reads_no_file_and_takes_no_memory(
     session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    disk = next(iter(session._epochs.quads._pairs.cold.values())).disk
-    segments = sum(len(layers.base) for layers in disk._layers.values())
     given = random.Random(1).sample(ALL, len(ALL))
+    assert session.apply(insert=[ALL[100]]).ignored == 1  # maps the quads
     with reads(monkeypatch) as read:
         assert session.apply(insert=given).ignored == len(ALL)
-    assert len(read) <= segments
-    assert in_memory(session) == 0
-
-
-def test_one_quad_reads_one_file(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    with reads(monkeypatch) as read:
-        assert session.apply(insert=[ALL[100]]).ignored == 1
         assert session.apply(delete=[quad(999, 3)]).ignored == 1
         assert session.apply(delete=[quad(999, 999)]).ignored == 1
         assert session.apply(delete=[quad(1, 1, "nowhere")]).ignored == 1
-    assert len(read) <= 2
+    assert not read
+    assert in_memory(session) == 0
 
 
 def test_a_source_that_repeats_all_takes_nothing_in(session: sparqlive.Session, tmp_path: Path) -> None:
@@ -91,10 +84,7 @@ def test_a_source_that_repeats_all_takes_nothing_in(session: sparqlive.Session, 
     source = session.source("file", str(document), name="d")
     source.refresh()
     assert (len(session), source.status()["quads"]) == (len(ALL) + 1, len(ALL) + 1)
-    ids = session.dictionary.id_of
-    assert set(session._epochs.quads._pairs.in_memory) == {
-        (ids(ox.NamedNode("a:other")), ids(ox.NamedNode("a:p1")))
-    }
+    assert 0 < in_memory(session) < 1_000
     source.remove()
     assert set(session.quads()) == set(ALL)
 
@@ -120,7 +110,6 @@ def test_lookups_find_pairs_that_several_files_have(session: sparqlive.Session) 
     given = [ox.Quad(node(f"a:s{n % 7}"), node("a:many"), ox.Literal(n)) for n in range(20 * ROWS_A_FILE)]
     session.apply(insert=given)
     session.compact()
-    assert session._epochs.quads.is_on_disk
     for number in range(-1, 8):
         found = session.query(f"SELECT ?o {{ <a:s{number}> <a:many> ?o }}").weights()
         assert found == {(one.object,): 1 for one in given if one.subject == node(f"a:s{number}")}

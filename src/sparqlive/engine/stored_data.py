@@ -18,7 +18,7 @@ from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.store.commits import TermRun
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.quad_runs import QuadRuns
-from sparqlive.store.runs import QUADS, RunFile
+from sparqlive.store.runs import QUADS, RunFile, check_present
 from sparqlive.store.store import Sources, Store
 from sparqlive.store.term_runs import TermRuns
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
@@ -64,7 +64,9 @@ class StoredData:
     def load_quads(self) -> TermRuns:
         """Attaches the quads, which are mapped and brought up to date when they are first read."""
         store = self._store
-        base = sum(run.rows for run in store.catalog.runs(QUADS))
+        runs = store.catalog.runs(QUADS)
+        check_present(store.place, runs)
+        base = sum(run.rows for run in runs)
         later = sum(int(rows[:, 4].sum()) for _, rows in store.changes(store.quads_epoch()))
         self._quads.attach(self._loaded, base + later)
         return self._terms

@@ -6,7 +6,7 @@ in a base exists per graph, and per predicate only an entry in a table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -37,6 +37,8 @@ class Base(Protocol):
     size: int
     is_mapped: bool
     """Whether all orders can be read without sorting, and take no memory."""
+    is_mixed: bool
+    """Whether some predicate has quads in several graphs."""
 
     def predicates(self) -> Column:
         """All predicates, sorted."""
@@ -75,8 +77,8 @@ class MemoryBase:
         changes = np.concatenate([[0], np.cumsum(graphs[1:] != graphs[:-1])]) if self.size else nothing
         self._has_several = changes[firsts] != changes[lasts]
         self._graphs = graphs[firsts]
-        is_wide = bool(self._has_several.any())
-        found = [subjects[order], objects[order], *([graphs] if is_wide else [])]
+        self.is_mixed = bool(self._has_several.any())
+        found = [subjects[order], objects[order], *([graphs] if self.is_mixed else [])]
         self._columns: tuple[Column, ...] = tuple(found)
         self._large: dict[int, Run] = {}
         if self.size and len(self._predicates) < self.size // _LARGE:
@@ -121,13 +123,16 @@ class MemoryBase:
         if self._large:
             self._large[predicate] = _NO_ROWS
 
-    def ids(self) -> list[Column]:
-        return [
-            *self._columns,
-            self._predicates,
-            self._graphs,
-            *(c for r in self._large.values() for c in r.columns),
-        ]
+    def ids(self, but: Collection[int]) -> Iterator[Column]:
+        """The ids in all quads except those of some predicates."""
+        is_left = ~np.isin(self._predicates, list(but))
+        yield self._predicates[is_left]
+        yield self._graphs[is_left]
+        for predicate in self._predicates[is_left].tolist() if self._large else ():
+            yield from self._large[predicate].columns
+        if not self._large:
+            rows = np.repeat(is_left, self.sizes())
+            yield from (column[rows] for column in self._columns)
 
     def whole(self, order: WholeOrder) -> Run:
         raise AssertionError("orders in memory are made of all parts")

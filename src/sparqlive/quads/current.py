@@ -26,7 +26,6 @@ from sparqlive.quads.reading import (
     MergedPairs,
     OneGraphPairs,
     PairTable,
-    columns_of,
     own_graph,
     quads_with,
     readers_by_identity,
@@ -56,6 +55,8 @@ class Quads:
         """Gives the base and the changes after it, when something is first read or changed."""
         self._parts: dict[int, Part] = {}
         self._touched: list[Part] = []
+        self._is_split = False
+        """Whether some part has, or had, quads in several graphs."""
         self._orders: dict[tuple[WholeOrder, int], KeyedRelation] = {}
         self._counted: dict[Scope, dict[Kind, Counted]] = {}
         self._single: dict[int, Scope] = {}
@@ -148,8 +149,12 @@ class Quads:
             self._read()
         return self.base.is_mapped or len(self._parts) + len(self.base.predicates()) > _FEW_PREDICATES
 
-    def has_order(self, order: WholeOrder, key_length: int) -> bool:
-        return (order, key_length) in self._orders
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some predicate has quads in several graphs, or had some."""
+        if self._load is not None:
+            self._read()
+        return self.base.is_mixed or self._is_split
 
     def ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
         """All quads in an order, with the first positions as the key; kept from the first call on."""
@@ -199,14 +204,7 @@ class Quads:
 
     def of_graph(self, graph: int) -> Iterator[Quad]:
         """The quads of one graph."""
-        for part in self.parts():
-            if part.is_single:
-                if part.graph == graph:
-                    yield from _quads_of(part)
-            else:
-                columns = columns_of(part, Scope("one", frozenset({graph})))
-                for subject, object_ in zip(*(column.tolist() for column in columns), strict=True):
-                    yield subject, part.predicate, object_, graph
+        return quads_with(self, Scope("one", frozenset({graph})), {})
 
     def of_predicates(self, predicates: Container[int]) -> Iterator[Quad]:
         """The quads of some predicates in any graph."""
@@ -251,7 +249,7 @@ class Quads:
 
     def is_merged(self, scope: Scope) -> bool:
         """Whether `tables` lists each triple of a scope once."""
-        return scope.kind != "merged" or all(part.is_single for part in self.parts())
+        return scope.kind != "merged" or not self.is_mixed
 
     def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
         """Subject → objects of one graph and predicate, readable also while changes are staged."""
@@ -421,6 +419,7 @@ class Quads:
                 part = self.made_part(predicate)
                 part.stage_columns(subjects, objects, graphs, weights)
                 self._touched.append(part)
+                self._is_split = self._is_split or not part.is_single
             self._staged_size = int(changes.columns[4].sum())
         else:
             groups: dict[int, list[Change]] = {}
@@ -433,6 +432,7 @@ class Quads:
                 part = self._parts.get(predicate) or self.made_part(predicate)
                 part.stage(group)
                 self._touched.append(part)
+                self._is_split = self._is_split or not part.is_single
             self._staged_size = 2 * inserts_of(changes) - len(changes)
 
     def _by_scope(self, changes: Sequence[Change]) -> dict[Scope, Sequence[Change]]:
@@ -591,19 +591,21 @@ class Quads:
                 return
             base, changes = load()
             self._detach_snapshots()
-            self.base = base
+            self.base, self._is_split = base, False
             self._parts = {name: part for name, part in self._parts.items() if part.is_read}
             for part in self._parts.values():
                 part.rebase(base)
+                self._is_split = self._is_split or not part.is_single
             for (order, _), relation in self._orders.items():
                 relation.rebase(base.whole(order))
             self._apply_unseen(changes)
 
     def forget_empty(self) -> None:
-        """Forgets predicates that have no quads any more; between epochs."""
+        """Forgets predicates that have no quads any more, and quads that were deleted; between epochs."""
         with self.lending:
             self._detach_snapshots()
             for name, part in list(self._parts.items()):
+                part.merge_deleted()
                 is_empty = part.forward.run is None and not part.forward.overlay
                 if is_empty and not part.is_read and self.base.part("pso", name) is None:
                     del self._parts[name]
@@ -611,7 +613,7 @@ class Quads:
     def ids(self) -> Iterator[Column]:
         """The ids in all quads in memory, and in some that are there no more; between epochs."""
         if isinstance(self.base, MemoryBase):
-            yield from self.base.ids()
+            yield from self.base.ids(but=self._parts)
         yield np.fromiter(self._parts, np.int64, len(self._parts))
         for part in self._parts.values():
             if part.graph is not None:

@@ -66,6 +66,11 @@ class Pairs:
             subjects, objects, *graphs = columns
             _stage_rows(self._backward, [objects, subjects, *graphs], weights)
 
+    def merge_deleted(self) -> None:
+        for relation in (self.forward, self._backward):
+            if relation is not None and relation.run is not None and not relation.run.is_mapped:
+                relation.merge()
+
     def commit(self) -> None:
         self.forward.commit()
         if self._backward is not None:
@@ -264,6 +269,11 @@ class Part:
             if not self.is_single:
                 self._fill(fresh, name)
             pairs.rebase(fresh.run_before(), None)
+
+    def merge_deleted(self) -> None:
+        """Takes deleted quads out of the run, so that nothing refers to their terms."""
+        for pairs in (self.pairs, *self.by_graph.values()):
+            pairs.merge_deleted()
 
     def changed_rows(self) -> Iterable[tuple[int, int, int, int, int]]:
         """The changes after the base, as quads with a weight."""

@@ -25,6 +25,7 @@ _MOST_ROWS = 1 << 16
 _FIRST_COUNTED = 64
 _LARGEST_COUNTED = 1 << 18
 _SAMPLE = 10_000
+_SMALL_PART = 8
 
 
 class PairTable(NamedTuple):
@@ -54,6 +55,10 @@ class Reader(Protocol):
 
     has_orders: bool
     """Whether lookups without a predicate read whole orders. Otherwise there are only a few predicates."""
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some predicate has quads in several graphs."""
 
     def part(self, predicate: int) -> PartReader | None:
         """The quads of a predicate, if there are any."""
@@ -234,7 +239,7 @@ class MergedPairs:
             found = relation.has_after(subject, object_) if after else relation.has_before(subject, object_)
             return found and self._covers_all()
         rows = relation.prefixed((subject, object_), after)
-        return bool(rows) if graphs is None else any(graph in graphs for (graph,) in rows)
+        return any(graphs is None or graph in graphs for (graph,) in rows)
 
     def count_before(self, key: int) -> int:
         if self.part.is_single:
@@ -367,8 +372,11 @@ def quads_with(reader: Reader, scope: Scope, known: Mapping[int, int], after: bo
     graph = known.get(GRAPH, own_graph(scope))
     if scope.graphs is not None and graph is not None and graph not in scope.graphs:
         return
-    if graph is None and SUBJECT not in known and OBJECT not in known:
-        yield from _scanned(reader, scope, known.get(PREDICATE), after)
+    if SUBJECT not in known and OBJECT not in known:
+        if graph is None:
+            yield from _scanned(reader, scope, known.get(PREDICATE), after)
+        elif scope.covers(graph):
+            yield from _of_graph(reader, graph, known.get(PREDICATE), after)
         return
     found = _found(reader, known, graph, after)
     if scope.kind != "merged":
@@ -381,6 +389,18 @@ def quads_with(reader: Reader, scope: Scope, known: Mapping[int, int], after: bo
         if (graphs is None or name in graphs) and (subject, predicate, object_) not in seen:
             seen.add((subject, predicate, object_))
             yield subject, predicate, object_, 0
+
+
+def _of_graph(reader: Reader, graph: int, predicate: int | None, after: bool) -> Iterator[Quad]:
+    """All quads of one graph, or those of one predicate."""
+    if not (reader.has_orders and reader.is_mixed):
+        yield from _scanned(reader, Scope("one", frozenset({graph})), predicate, after)
+    elif predicate is None:
+        for predicate, subject, object_ in reader.ordered("gpso", 3).prefixed((graph,), after):
+            yield subject, predicate, object_, graph
+    else:
+        for subject, object_ in reader.ordered("gpso", 3).prefixed((graph, predicate), after):
+            yield subject, predicate, object_, graph
 
 
 def _scanned(reader: Reader, scope: Scope, predicate: int | None, after: bool) -> Iterator[Quad]:
@@ -399,12 +419,12 @@ def _scanned(reader: Reader, scope: Scope, predicate: int | None, after: bool) -
                 for subject, object_ in rows:
                     yield subject, name, object_, graph
             continue
-        columns = columns_of(part, scope, after)
+        columns, graph = columns_of(part, scope, after), own_graph(scope) or 0
         for piece in growing(len(columns[0])):
             for subject, object_, *others in zip(
                 *(column[piece].tolist() for column in columns), strict=True
             ):
-                yield subject, name, object_, others[0] if others else 0
+                yield subject, name, object_, others[0] if others else graph
 
 
 def _found(reader: Reader, known: Mapping[int, int], graph: int | None, after: bool) -> Iterator[Quad]:
@@ -415,10 +435,6 @@ def _found(reader: Reader, known: Mapping[int, int], graph: int | None, after: b
         part = reader.part(predicate)
         if part is not None:
             yield from _in_part(reader, part, subject, object_, graph, after)
-    elif subject is None and object_ is None:
-        assert graph is not None
-        for predicate, subject, object_ in reader.ordered("gpso", 3).prefixed((graph,), after):
-            yield subject, predicate, object_, graph
     elif not reader.has_orders:
         for part in reader.parts():
             yield from _in_part(reader, part, subject, object_, graph, after)
@@ -565,6 +581,17 @@ class Lookup:
     def rows_after(self) -> Iterator[Row]:
         return map(_row_of(self._order), quads_with(self._reader, self._scope, self._fixed, after=True))
 
+    def _is_of_small_graph(self) -> bool:
+        """Whether the scope is a graph with a small part of the quads."""
+        graph, reader = own_graph(self._scope), self._reader
+        if graph is None or not (reader.has_orders and reader.is_mixed):
+            return False
+        run = reader.ordered("gpso", 3).run
+        if run is None:
+            return True
+        low, high = run.range((graph,))
+        return (high - low) * _SMALL_PART < run.length
+
     def _parts(self) -> Iterable[PartReader]:
         if self._predicate is None:
             return self._reader.parts()
@@ -572,6 +599,8 @@ class Lookup:
         return () if part is None else (part,)
 
     def size_before(self) -> int:
+        if self._is_of_small_graph():
+            return sum(1 for _ in self.rows_before())
         return sum(size_of(part, self._scope) for part in self._parts())
 
     def size_after(self) -> int:
@@ -579,6 +608,9 @@ class Lookup:
 
     def pieces_before(self) -> Iterator[Sequence[Column]]:
         """All rows as columns, in growing pieces from each predicate in turn: any may have what is sought."""
+        if self._is_of_small_graph():
+            yield from as_columns(self.rows_before())
+            return
         waiting = [(part, self._pieces(part)) for part in self._parts()]
         while waiting:
             left = []

@@ -24,7 +24,6 @@ from sparqlive.quads.reading import (
     PairTable,
     quads_with,
     readers_by_identity,
-    size_of,
     sorted_run,
     tables_of,
 )
@@ -152,6 +151,13 @@ class Snapshot:
                 self._orders[order, key_length] = found
         return found
 
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some predicate has quads in several graphs."""
+        if self._quads is not None:
+            return self._quads.is_mixed
+        return self._base.is_mixed or not all(part.is_single for part in self._parts.values())
+
     # What plans read
 
     def watch(self, scope: Scope) -> None:
@@ -159,7 +165,7 @@ class Snapshot:
 
     def is_merged(self, scope: Scope) -> bool:
         """Whether `tables` lists each triple of a scope once."""
-        return scope.kind != "merged" or all(part.is_single for part in self.parts())
+        return scope.kind != "merged" or not self.is_mixed
 
     def pairs(self, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
         """Subject → objects of one graph and predicate."""
@@ -224,8 +230,7 @@ class Snapshot:
 
     def size_of(self, scope: Scope, predicate: int | None = None) -> int:
         """The number of quads of a scope (of one predicate if given); of a merged graph, of its triples."""
-        parts = self.parts() if predicate is None else filter(None, [self.part(predicate)])
-        return sum(size_of(part, scope) for part in parts)
+        return Lookup(self, scope, predicate, (), 0).size_before()
 
     def graph_sizes(self) -> dict[int, int]:
         """The number of quads of each graph that is not empty."""

@@ -109,7 +109,8 @@ class MapFolders:
     def existing(self) -> list[MapFolder]:
         """The folder among caches, if there is one, and the store's own."""
         own, found = map_folder(self._directory), list[Path]()
-        with suppress(StoreFailed, RuntimeError):  # no cache on a local disk, or no home directory
+        # There may be no cache on a local disk, no home directory, or one of somebody else.
+        with suppress(StoreFailed, RuntimeError, PermissionError):
             found = [folder for folder in (cache_folder(self._directory),) if folder.is_dir()]
         return [MapFolder(folder) for folder in dict.fromkeys((*found, own))]
 

@@ -74,6 +74,8 @@ class QuadMaps:
         self.paths = {run.path for run in runs}
         """The files that the maps are derived from."""
         self.prepare(["pso"])
+        self.is_mixed = bool(self.size and self._parts("pso").parts.several.any())
+        """Whether some predicate has quads in several graphs."""
 
     # Reading
 

@@ -297,6 +297,15 @@ def verified(place: Place, run: RunFile, metadata: Any = None) -> Iterator[Verif
 # Reading
 
 
+def check_present(place: Place, runs: Iterable[RunFile]) -> None:
+    """Raises DamagedRun if a file is missing or has another size; reads none."""
+    for run in runs:
+        with _DamageReport(place, run.path):
+            size = place.size(run.path)
+            if size != run.bytes:
+                raise OSError(f"it has {size} bytes instead of {run.bytes}")
+
+
 def read_columns(
     place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None
 ) -> list[Column]:

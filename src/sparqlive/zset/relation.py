@@ -30,6 +30,9 @@ _RUN_TO_OVERLAY = 64
 # A bag whose run is not large merges less often: its overlay is one dict, which is cheap to copy.
 _RUN_TO_BAG_OVERLAY = 16
 _MOST_BAG_OVERLAY = 65_536
+# How many rows become Python integers at a time.
+_FIRST_ROWS = 16
+_MOST_ROWS = 1 << 16
 # More rows than this are looked up in a run by columns.
 _MANY_ROWS = 100
 
@@ -198,41 +201,47 @@ class KeyedRelation:
         place, found = self.late.position(self._row(key, value))
         return int(self.late.weights[place]) if found else 0
 
-    def prefixed(self, prefix: Sequence[int], after: bool = False) -> list[Row]:
+    def prefixed(self, prefix: Row, after: bool = False) -> Iterator[Row]:
         """The rest of the rows that start with a prefix, which is longer or shorter than a key.
 
         A shorter one visits the whole overlay.
         """
-        length = len(prefix)
-        found = dict.fromkeys(self._rest_of(self.run, prefix), 1)
-        if self.late is not None:
-            low, high = self.late.range(prefix)
-            assert self.late.weights is not None
-            weights = self.late.weights[low:high].tolist()
-            found.update(zip(_rest(self.late, low, high, length), weights, strict=True))
-        layers = [self.overlay]
         if after and self.next is not None:
-            return self.next.prefixed(prefix)
-        if after:
-            layers.append(self.pending)
-        given = tuple(prefix)
-        key = (
-            (given[0] if self.key_length == 1 else given[: self.key_length])
-            if length >= self.key_length
-            else None
-        )
-        for layer in layers:
+            yield from self.next.prefixed(prefix)
+            return
+        changed = self._changed(prefix, after)
+        if self.run is not None:
+            low, high = self.run.range(prefix)
+            columns = self.run.views[len(prefix) :]
+            start, size = low, _FIRST_ROWS
+            while start < high:
+                stop = min(start + size, high)
+                rows: Iterable[Row] = zip(*(column[start:stop].tolist() for column in columns), strict=True)
+                if not columns:
+                    rows = [()] * (stop - start)
+                yield from (row for row in rows if row not in changed) if changed else rows
+                start, size = stop, min(4 * size, _MOST_ROWS)
+        yield from (row for row, weight in changed.items() if weight > 0)
+
+    def _changed(self, prefix: Row, after: bool) -> dict[Row, int]:
+        """The changes after the run of the rows that start with a prefix, by the rest of the row."""
+        length, found = len(prefix), dict[Row, int]()
+        if self.late is not None:
+            assert self.late.weights is not None
+            low, high = self.late.range(prefix)
+            rest = zip(*(column[low:high].tolist() for column in self.late.views[length:]), strict=True)
+            rows = rest if length < self.arity else iter([()] * (high - low))
+            found.update(zip(rows, self.late.weights[low:high].tolist(), strict=True))
+        key = None
+        if length >= self.key_length:
+            key = prefix[0] if self.key_length == 1 else prefix[: self.key_length]
+        for layer in (self.overlay, self.pending) if after else (self.overlay,):
             for own in layer if key is None else (key,):
                 for value, weight in layer.get(own, _NOTHING).items():
                     row = self._row(own, value)
-                    if row[:length] == given:
+                    if row[:length] == prefix:
                         found[row[length:]] = weight
-        return [row for row, weight in found.items() if weight > 0]
-
-    def _rest_of(self, run: Run | None, prefix: Sequence[int]) -> list[Row]:
-        if run is None:
-            return []
-        return _rest(run, *run.range(prefix), len(prefix))
+        return found
 
     def has_many_before(self, keys: Column, values: Column) -> npt.NDArray[np.bool_]:
         """Which of many pairs, ideally sorted, exist; nothing is merged."""
@@ -545,8 +554,8 @@ class KeyedRelation:
     def fan_out(self) -> float:
         """The mean number of values per key, estimated from a sample of the run or from the overlay."""
         if self.run is not None and self.run.length:
-            sample = self.run.columns[: self.key_length]
             stop = min(self.run.length, 10_000)
+            sample = self.run.first_rows(stop)[: self.key_length]
             changes = np.zeros(stop, dtype=bool)
             for column in sample:
                 changes[1:] |= column[1:stop] != column[: stop - 1]
@@ -595,14 +604,6 @@ class LentRelation(KeyedRelation):
 
 
 _NOTHING: Mapping[Any, int] = {}
-
-
-def _rest(run: Run, low: int, high: int, length: int) -> list[Row]:
-    """The columns of some rows after the first ones."""
-    columns = run.views[length:]
-    if not columns:
-        return [()] * (high - low)
-    return list(zip(*(column[low:high].tolist() for column in columns), strict=True))
 
 
 def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Iterable[Any]:
