@@ -26,8 +26,8 @@ import sparqlive
 from bench.large import PREFIX, VIEWS, Graph
 from bench.measure import Report, Sizes, duration, run_alone, same, timed
 from sparqlive.engine import changes, writer
-from sparqlive.quads.scope import Scope
 from sparqlive.live.terms import Terms
+from sparqlive.quads.scope import Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.zset.run import Run
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import sparqlive
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.maintained import Maintained
-from sparqlive.quads.current import Change, Quads
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
+from sparqlive.quads.current import Change, Quads
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.algebra import Var
 from tests.conftest import examples

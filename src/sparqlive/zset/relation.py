@@ -33,6 +33,7 @@ _MOST_BAG_OVERLAY = 65_536
 # How many rows become Python integers at a time.
 _FIRST_ROWS = 16
 _MOST_ROWS = 1 << 16
+_MANY_VALUES = 128
 # More rows than this are looked up in a run by columns.
 _MANY_ROWS = 100
 
@@ -576,14 +577,24 @@ class LentRelation(KeyedRelation):
         self._fan_out = -1.0
         self._whole: tuple[Run | None] | None = None
         self._choose_readers()
-        if (
-            self.run is not None
-            and not self.overlay
-            and self.late is None
-            and self.arity == 2
-            and self.key_length == 1
-        ):
-            self.before = self.run.seconds
+        if self.run is not None and self.key_length == 1:
+            self.before = self._read_in_pieces
+
+    def _read_in_pieces(self, key: int) -> Iterable[Any] | None:
+        """Like `_read`; many values come in growing pieces, because the first may be enough."""
+        assert self.run is not None
+        low, high = self.run.range_one(key)
+        if self.late is not None or key in self.overlay:
+            return self._read_late(key) if self.late is not None else self._read(key)
+        if high - low < _MANY_VALUES:
+            return self._values(low, high) if low != high else None
+        return chain.from_iterable(self._pieces(low, high))
+
+    def _pieces(self, low: int, high: int) -> Iterator[list[Any]]:
+        size = _FIRST_ROWS
+        while low < high:
+            yield self._values(low, min(low + size, high))
+            low, size = low + size, min(4 * size, _MOST_ROWS)
 
     def size_before(self) -> int:
         if self._size < 0:
