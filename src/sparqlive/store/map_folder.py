@@ -69,9 +69,9 @@ def is_local(directory: Path) -> bool:
 
 
 class MapFolders:
-    """The folders of a store's maps: its own, and one among caches for who may not write to the store.
+    """The folders of a store's maps: its own, and one among caches, for readers that may not write to it.
 
-    Both are searched, the latter first: what is there was missing or damaged in the former.
+    The latter is searched first: what is there was missing or damaged in the store's own.
     """
 
     def __init__(self, directory: Path) -> None:

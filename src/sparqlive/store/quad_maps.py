@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from threading import RLock
 
@@ -149,7 +150,7 @@ class QuadMaps:
         with self._guard:
             for order, found in self._open.items():
                 if found.map is error.source:
-                    self._open[order] = self._created(order)
+                    self._open[order] = self._created_for(order, error)
                     return True
         return error.source is not None and error.source.path.name in self._own_names()
 
@@ -162,9 +163,18 @@ class QuadMaps:
                 if found is None:
                     try:
                         found = _opened(order, self._folders.open(*self._named(order)))
-                    except UnusableMap:
-                        found = self._created(order)
+                    except UnusableMap as error:
+                        found = self._created_for(order, error)
                     self._open[order] = found
+        return found
+
+    def _created_for(self, order: Order, error: UnusableMap) -> _Open:
+        """Creates an order whose file is missing or damaged."""
+        found = self._created(order)
+        if error.source is not None and error.source.path != found.map.path:
+            # It is in the other folder, where it would be opened again.
+            with suppress(OSError):
+                error.source.path.unlink()
         return found
 
     def _created(self, order: Order) -> _Open:
