@@ -735,11 +735,18 @@ class Session:
         """
         return self._registration.repair()
 
-    def compact(self) -> None:
-        """Folds the store's log and deltas into new runs."""
+    def compact(self, *, maps: bool = False) -> None:
+        """Folds the store's log and deltas into new runs.
+
+        `maps=True` only removes the mapped files, which are created again when they are needed.
+        """
         self.ensure_open()
-        if self._epochs.persistence is not None:
-            self._epochs.persistence.compact()  # takes the lock itself, only while it needs it
+        persistence = self._epochs.persistence
+        if persistence is not None and maps:
+            with self._epochs.lock:
+                persistence.drop_maps()
+        elif persistence is not None:
+            persistence.compact()  # takes the lock itself, only while it needs it
 
     # Reading and closing
 

@@ -42,7 +42,12 @@ ORDERS = [
     ((OBJECT, SUBJECT, PREDICATE), 1),
     ((SUBJECT, OBJECT, PREDICATE), 3),
 ]
-NAMED_ORDERS = [((GRAPH, SUBJECT, PREDICATE, OBJECT), 1), ((OBJECT, GRAPH, PREDICATE, SUBJECT), 2)]
+NAMED_ORDERS = [
+    ((GRAPH, SUBJECT, PREDICATE, OBJECT), 1),
+    ((OBJECT, GRAPH, PREDICATE, SUBJECT), 2),
+    ((SUBJECT, OBJECT, PREDICATE, GRAPH), 2),
+    ((PREDICATE, GRAPH, SUBJECT, OBJECT), 2),
+]
 
 quads = st.tuples(*map(st.sampled_from, (NODES, PREDICATES, NODES, GRAPHS)))
 quad_sets = st.sets(quads, max_size=8)
@@ -111,7 +116,7 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data(), predicate=st.sampled_from((None, *PREDICATES)))
     def index(self, data: st.DataObject, predicate: int | None) -> None:
         scope = data.draw(st.sampled_from(self.watched))
-        order, length = data.draw(st.sampled_from(ORDERS + NAMED_ORDERS if scope.kind == "named" else ORDERS))
+        order, length = data.draw(st.sampled_from(NAMED_ORDERS if scope.kind == "named" else ORDERS))
         relation = self.quads.index(scope, predicate, order, length)
         self.make(relation, scope, in_order(order, predicate), predicate, order, length)
 

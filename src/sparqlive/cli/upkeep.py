@@ -57,6 +57,10 @@ def check(
 def compact(
     store: StoreOrAgent = None,
     default_graph: Default = None,
+    maps: Annotated[
+        bool,
+        typer.Option("--maps", help="Only remove the mapped files, which are created again when needed."),
+    ] = False,
     json: Json = False,
     agent: Agent = None,
     token: Token = None,
@@ -68,6 +72,8 @@ def compact(
     Example: sparqlive compact --store my.store
     """
     store_or_agent(store, agent)
+    if maps and agent is not None:
+        raise typer.BadParameter("--maps works on a store, not through an agent. Use --store.")
     if agent is not None:
         if json:
             with Progress.on_standard_error().waiting("compacting"):
@@ -80,8 +86,8 @@ def compact(
     with writing_session(store, default_graph, creates=False) as session:
         if json:
             with Progress.on_standard_error().waiting("compacting"):
-                session.compact()
+                session.compact(maps=maps)
             print_json({"epoch": session.epoch})
             return
         with Progress().step("compacting"):
-            session.compact()
+            session.compact(maps=maps)

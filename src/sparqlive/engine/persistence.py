@@ -35,6 +35,7 @@ from sparqlive.store.commits import Commit
 from sparqlive.store.compaction import Each
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
+from sparqlive.store.map_folder import MapFolders
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
@@ -148,6 +149,10 @@ class Persistence:
     def load_quads(self) -> None:
         """Attaches the quads, which are mapped when something reads them."""
         self._compactor.opened(self._data.load_quads())
+
+    def map_quads(self) -> None:
+        """Maps the quads in the orders that most queries need, ahead of them."""
+        self._data.map_ahead()
 
     def source_notes(self) -> list[str]:
         """The stored notes of all sources."""
@@ -460,6 +465,13 @@ class Persistence:
     def compact(self) -> None:
         """Folds log and deltas into new runs, and deletes the history beyond the retention."""
         self._compactor.run(everything=True)
+
+    def drop_maps(self) -> None:
+        """Removes the files that are mapped; each is created again when it is needed."""
+        for folder in MapFolders(self.store.directory).existing():
+            folder.remove_unfinished()
+            for name in folder.names():
+                folder.remove(name)
 
     def _history_end(self) -> int:
         """The epoch up to which history is deleted."""

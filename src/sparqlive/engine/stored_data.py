@@ -78,6 +78,11 @@ class StoredData:
             self.maps = self.mapped(runs)
         return self.maps, self._later()
 
+    def map_ahead(self) -> None:
+        """Maps the base in the orders that most queries need."""
+        self.maps = self.mapped(self._store.catalog.runs(QUADS))
+        self.maps.prepare(("pso", "pos", "spo"))
+
     def mapped(self, runs: Sequence[RunFile]) -> QuadMaps:
         """The maps of a base, with the orders that are in use."""
         maps = QuadMaps(self._store.directory, self._store.place, runs)

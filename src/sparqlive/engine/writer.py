@@ -517,6 +517,8 @@ class Epochs:
             workers, strategy = self.strategies.workers()
             read = self.persistence.ingest(workers, paths, graph, on_error, number, strategy, batch)
             self.persistence.load_quads()
+            if strategy != "spark":  # whose graphs may be larger than what one machine maps
+                self.persistence.map_quads()
             self._gathering.clear()
             self.moved_to(number)
             deltas, seconds = Deltas(number, {}, self.views), time.perf_counter() - begun

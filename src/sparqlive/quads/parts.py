@@ -8,11 +8,12 @@ Invariant: all relations of a part hold the same quads, and its changes are stag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from sparqlive.quads.base import Base, turned
+from sparqlive.quads.base import Base, WholeOrder, turned
 from sparqlive.quads.scope import GRAPH, Change
 from sparqlive.zset.columns import Mask
 from sparqlive.zset.relation import KeyedRelation, Layer
@@ -147,7 +148,8 @@ class Part:
                 return self.pairs
         found = self.by_graph.get(graph)
         if found is None:
-            found = self.by_graph[graph] = Pairs(KeyedRelation(2, 1))
+            turn = partial(self._mapped_in, graph, "gpos") if self._base.is_mapped else None
+            found = self.by_graph[graph] = Pairs(KeyedRelation(2, 1), turn)
             if not self.is_single:
                 self._fill(found.forward, graph)
                 self._staged.append(found)
@@ -157,10 +159,9 @@ class Part:
         """Copies the quads of one graph, with those that are staged."""
         forward = self.forward
         if forward.run is not None:
-            subjects, objects, graphs = forward.run.columns
-            chosen = graphs == graph
-            if chosen.any():
-                relation.fill(Run([subjects[chosen], objects[chosen]]))
+            run = self._mapped_in(graph) if forward.run.is_mapped else _in_graph(forward.run, graph)
+            if run is not None and run.length:
+                relation.fill(run)
         if forward.late is not None:
             assert forward.late.weights is not None
             every = zip(
@@ -169,14 +170,19 @@ class Part:
             relation.apply_all([(s, o, w) for s, o, g, w in every if g == graph])
         relation.apply_all(_of_graph(forward.overlay, graph))
         if forward.next is not None:
-            run = forward.next.run_before()
-            after = KeyedRelation(2, 1)
+            after, run = KeyedRelation(2, 1), forward.next.run_before()
             if run is not None:
-                subjects, objects, graphs = run.columns
-                chosen = graphs == graph
-                after.fill(Run([subjects[chosen], objects[chosen]]))
+                after.fill(_in_graph(run, graph))
             relation.stage_next(after)
         relation.stage_all(_of_graph(forward.pending, graph))
+
+    def _mapped_in(self, graph: int, order: WholeOrder = "gpso") -> Run | None:
+        """The rows of one graph in a mapped base."""
+        base, own = self._base, self._base.graph_of(self.predicate)
+        if own is not None:
+            return base.part("pso" if order == "gpso" else "pos", self.predicate) if own == graph else None
+        whole = base.whole(order)
+        return whole.cut(*whole.range((graph, self.predicate)), first=2)
 
     def has(self, subject: int, object_: int, graph: int) -> bool:
         """Whether a quad existed before the current epoch."""
@@ -268,7 +274,7 @@ class Part:
             fresh = KeyedRelation(2, 1)
             if not self.is_single:
                 self._fill(fresh, name)
-            pairs.rebase(fresh.run_before(), None)
+            pairs.rebase(fresh.run, partial(self._mapped_in, name, "gpos") if base.is_mapped else None)
 
     def merge_deleted(self) -> None:
         """Takes deleted quads out of the run, so that nothing refers to their terms."""
@@ -307,6 +313,13 @@ class Part:
             rows = {row[:2] for row in self.forward.rows_before() if row[2] == graph}
             assert set(pairs.forward.rows_before()) == rows, "the pairs of a graph differ from its quads"
             pairs.check()
+
+
+def _in_graph(run: Run, graph: int) -> Run:
+    """A copy of the rows of one graph, without it."""
+    subjects, objects, graphs = run.columns
+    chosen = graphs == graph
+    return Run([subjects[chosen], objects[chosen]])
 
 
 def _of_graph(layer: Layer, graph: int) -> list[tuple[int, int, int]]:

@@ -18,7 +18,7 @@ from sparqlive.store.names import ATTEMPT, ensure_file
 CATALOG = "catalog.sqlite"
 # Files that can exist before the catalog, or that an interrupted creation leaves behind.
 _OWN = re.compile(
-    r"writer\.lock|leases|runs|tokens\.(json|lock|new)|audit\.jsonl|head|catalog\.(sqlite|new)(-wal|-shm|-journal)?"
+    r"writer\.lock|leases|runs|maps|tokens\.(json|lock|new)|audit\.jsonl|head|catalog\.(sqlite|new)(-wal|-shm|-journal)?"
 )
 # How some of these files start, so that another program's file of the same name is not overwritten.
 _BEGINNINGS = {"writer.lock": b"process ", "catalog.new": b"SQLite format 3\0"}

@@ -135,6 +135,17 @@ class Run:
         run._shift = self._shift
         return run
 
+    def cut(self, start: int, stop: int, first: int) -> Run:
+        """Some of the rows without their first columns, in which they agree; nothing is copied."""
+        views = [view[start:stop] for view in self.views[first:]]
+        if self._source is None:
+            return Run.over(views, is_mapped=self.is_mapped)
+        source = _Cut(self._source, start, views)
+        if stop - start < FEWEST_FOR_DIRECTORY:
+            source.check(0, stop - start)
+            return Run.over(views, is_mapped=True)
+        return Run.over(views, source=source)
+
     def use_directory(self, directory: memoryview) -> None:
         """Replaces the directory by one of the same buckets that is quicker to read."""
         self._directory = directory
@@ -393,6 +404,24 @@ class Source(Protocol):
 
     def columns(self) -> Sequence[Column]:
         """The columns as arrays, after checking all rows."""
+
+
+class _Cut:
+    """What checks some of the rows of a run."""
+
+    __slots__ = ("_source", "_start", "_views")
+
+    def __init__(self, source: Source, start: int, views: Sequence[memoryview]) -> None:
+        self._source = source
+        self._start = start
+        self._views = views
+
+    def check(self, start: int, stop: int) -> None:
+        self._source.check(self._start + start, self._start + stop)
+
+    def columns(self) -> Sequence[Column]:
+        self.check(0, len(self._views[0]))
+        return [np.asarray(view) for view in self._views]
 
 
 class _WithConstant:
