@@ -423,8 +423,10 @@ class Persistence:
         return self._pins.pinned()
 
     def _mapped(self, runs: Sequence[RunFile]) -> QuadMaps | None:
-        """Maps new files of quads, if the session reads quads."""
-        return None if self._data.maps is None else self._data.mapped(runs)
+        """Maps new files of quads; if Spark compacts, only where this process reads quads."""
+        if self._data.maps is None and self._compactor.each is not None:
+            return None
+        return self._data.mapped(runs)
 
     def _moved(self, maps: QuadMaps | None, terms: TermRuns) -> None:
         """Switches to new files; the old ones may be removed now."""

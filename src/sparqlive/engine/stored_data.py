@@ -16,6 +16,7 @@ from sparqlive.quads.base import Base
 from sparqlive.quads.current import Change, Quads
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.store.commits import TermRun
+from sparqlive.store.quad_map_building import Order
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, RunFile, check_present
@@ -24,6 +25,7 @@ from sparqlive.store.term_runs import TermRuns
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.run import Column, Run
 
+_ORDERS: tuple[Order, ...] = ("pso", "pos", "spo")
 _NO_COLUMN = np.empty(0, dtype=np.int64)
 _NO_CHANGES = Run([_NO_COLUMN] * 4, _NO_COLUMN)
 
@@ -75,19 +77,17 @@ class StoredData:
         """The maps of the base, and the net changes after it, sorted by p."""
         runs = self._store.catalog.runs(QUADS)
         if self.maps is None or self.maps.paths != {run.path for run in runs}:
-            self.maps = self.mapped(runs)
+            self.maps = QuadMaps(self._store.directory, self._store.place, runs)
         return self.maps, self._later()
 
     def map_ahead(self) -> None:
         """Maps the base in the orders that most queries need."""
         self.maps = self.mapped(self._store.catalog.runs(QUADS))
-        self.maps.prepare(("pso", "pos", "spo"))
 
     def mapped(self, runs: Sequence[RunFile]) -> QuadMaps:
-        """The maps of a base, with the orders that are in use."""
+        """The maps of a base, with the orders that most queries need, and those that are in use."""
         maps = QuadMaps(self._store.directory, self._store.place, runs)
-        if self.maps is not None:
-            maps.prepare(self.maps.orders)
+        maps.prepare(dict.fromkeys((*_ORDERS, *(() if self.maps is None else self.maps.orders))))
         return maps
 
     def _later(self) -> ColumnRows:
