@@ -10,6 +10,7 @@ belongs to one epoch.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
@@ -98,7 +99,7 @@ class Session:
         default_graph: DefaultGraphs | None = None,
         durability: Literal["epoch", "relaxed"] = "epoch",
         sync_milliseconds: int = 100,
-        retain: Literal["relevant", "all"] = "relevant",
+        retain: Literal["relevant", "all"] | None = None,
         history_epochs: int = HISTORY_EPOCHS,
         history_seconds: float | None = HISTORY_SECONDS,
         read_only: bool = False,
@@ -120,7 +121,7 @@ class Session:
         those of the command line are created with "union".
         `durability="epoch"`: an epoch is on disk before `apply` returns. "relaxed": within
         `sync_milliseconds`; a crash of the machine can lose the last epochs, but only whole ones.
-        `retain="relevant"`: memory holds the stored quads that views read. "all": all stored quads.
+        `retain` has no effect any more, and goes with the next version: stored quads are mapped, not loaded.
         Deltas are kept for the last `history_epochs` epochs, and for at most `history_seconds`.
         `read_only=True`: follows the epochs of the process that writes the store, and changes nothing.
         `watch=False`: sources can be listed, added and removed, but are not watched.
@@ -134,8 +135,12 @@ class Session:
             raise Error(f'bulk must be "auto", "duckdb" or "spark", not {bulk!r}.')
         if durability not in ("epoch", "relaxed"):
             raise Error(f'durability must be "epoch" or "relaxed", not {durability!r}.')
-        if retain not in ("relevant", "all"):
-            raise Error(f'retain must be "relevant" or "all", not {retain!r}.')
+        if retain is not None:
+            warnings.warn(
+                "retain= has no effect any more: the quads of a store are mapped. Leave it out.",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         whole("sync_milliseconds", sync_milliseconds, least=1, most=_MOST_SYNC_MILLISECONDS)
         whole("history_epochs", history_epochs)
         if history_seconds is not None:
@@ -183,7 +188,7 @@ class Session:
         try:
             # Whatever starts here, such as a timer or the thread of sources, waits until the session is open.
             with self._epochs.lock:
-                stored = self._open_store(store, default_graph, retain, progress or (lambda done, of: None))
+                stored = self._open_store(store, default_graph, progress or (lambda done, of: None))
                 if durability == "epoch":  # otherwise a crash can lose an epoch whose number is then reused
                     self.lineage = store.lineage() or self.lineage
                 self._start(store, stored)
@@ -198,7 +203,6 @@ class Session:
         self,
         store: Persistence,
         default_graph: DefaultGraphs | None,
-        retain: str,
         progress: Callable[[int, int], None],
     ) -> list[Source]:
         """Loads quads, terms, views with their stored rows, and what sources assert; starts nothing.

@@ -86,10 +86,10 @@ class Stores(RuleBasedStateMachine):
     def compact(self) -> None:
         self.session.compact()
 
-    @rule(retain=st.sampled_from(["relevant", "all"]))
-    def reopen(self, retain: str) -> None:
+    @rule()
+    def reopen(self) -> None:
         self.session.close()
-        self.session = sparqlive.open(self.path / "store", retain=retain, **self.options)  # type: ignore[arg-type]
+        self.session = sparqlive.open(self.path / "store", **self.options)
 
     @rule()
     def read_beside(self) -> None:
@@ -259,10 +259,10 @@ class Sources(RuleBasedStateMachine):
     def compact(self) -> None:
         self.session.compact()
 
-    @rule(retain=st.sampled_from(["relevant", "all"]))
-    def reopen(self, retain: Any) -> None:
+    @rule()
+    def reopen(self) -> None:
         self.session.close()
-        self.session = sparqlive.open(self.path / "store", retain=retain)
+        self.session = sparqlive.open(self.path / "store")
 
     @rule()
     def read_beside(self) -> None:
