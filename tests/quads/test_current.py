@@ -225,6 +225,19 @@ class Machine(RuleBasedStateMachine):
             assert relation.size_before() == len(rows(self.old, scope)), key
 
     @invariant()
+    def tables_show_both_states(self) -> None:
+        for scope in self.watched:
+            for after, quads in ((False, self.old), (True, self.new)):
+                rows = Counter[Quad]()
+                for predicate, graph, subjects, objects, deleted in self.quads.tables(scope, None, after):
+                    graphs = np.full(len(subjects), graph) if isinstance(graph, int) else graph
+                    own = zip(subjects.tolist(), objects.tolist(), graphs.tolist(), strict=True)
+                    gone = set(zip(*(column.tolist() for column in deleted or ()), strict=True))
+                    kept = (row for row in own if not {row, row[:2]} & gone)
+                    rows.update((s, predicate, o, g) for s, o, g in kept)
+                assert rows == Counter(quad for quad in quads if scope.covers(quad[GRAPH])), scope
+
+    @invariant()
     def staged_changes_are_listed_by_scope(self) -> None:
         for scope in self.watched:
             old, new = seen(self.old, scope), seen(self.new, scope)

@@ -21,7 +21,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.sparql.algebra import Term, Var
-from sparqlive.zset.run import Column
+from sparqlive.zset.run import Column, Run
 
 if TYPE_CHECKING:
     from sparqlive.bulk.backend import Backend
@@ -115,8 +115,8 @@ def may_match(leaf: op.Operator, predicates: frozenset[int] | None, id_of: Calla
     return id_of(leaf.predicate) in predicates
 
 
-PairTable: TypeAlias = tuple[int, int | Column, Column, Column]
-"""A predicate, the graph of all rows or a column of graphs, subjects and objects."""
+PairTable: TypeAlias = tuple[int, int | Column, Column, Column, Sequence[Column] | None]
+"""A predicate, the graph of all rows or a column of graphs, subjects, objects, and rows that were deleted."""
 
 
 class PairTables(ABC):
@@ -184,11 +184,15 @@ class QuadsByPredicate:
             columns = [_joined(part) for part in zip(*map(_quad_columns, tables), strict=True)]
             yield self._frame(columns or [_joined(())] * len(QUAD), QUAD), (*QUAD, f"{ONE} AS {WEIGHT}")
             return
-        for of, name, subjects, objects in tables:
+        for of, name, subjects, objects, deleted in tables:
+            names, columns, place = ["s", "o"], [subjects, objects], "g"
             if isinstance(name, int):
-                frame, place = self._frame((subjects, objects), ("s", "o")), f"{number(name)} AS g"
+                place = f"{number(name)} AS g"
             else:
-                frame, place = self._frame((subjects, objects, name), ("s", "o", "g")), "g"
+                names, columns = [*names, "g"], [*columns, name]
+            frame = self._frame(columns, names)
+            if deleted is not None:
+                frame = frame.join(self._frame(deleted, names), names, "ANTI")
             yield frame, ("s", f"{number(of)} AS p", "o", place, f"{ONE} AS {WEIGHT}")
 
     def _frame(self, columns: Sequence[Column], names: Sequence[str]) -> Frame:
@@ -202,10 +206,15 @@ _MOST_TABLES = 32
 
 
 def _quad_columns(table: PairTable) -> tuple[Column, ...]:
-    predicate, graph, subjects, objects = table
+    predicate, graph, subjects, objects, deleted = table
     size = len(subjects)
     graphs = np.full(size, graph) if isinstance(graph, int) else graph
-    return subjects, np.full(size, predicate), objects, graphs
+    columns = subjects, np.full(size, predicate), objects, graphs
+    if deleted is None:
+        return columns
+    rows = (subjects, objects) if isinstance(graph, int) else (subjects, objects, graphs)
+    left = ~Run.sort(deleted).places(rows)[1]
+    return tuple([column[left] for column in columns])
 
 
 def _joined(parts: Sequence[Column]) -> Column:

@@ -29,12 +29,16 @@ _SMALL_PART = 8
 
 
 class PairTable(NamedTuple):
-    """Quads of one predicate as columns. `graph` is the one that all are in, or a column."""
+    """Quads of one predicate as columns. `graph` is the one that all are in, or a column.
+
+    `deleted`: those that are no more, as columns of subjects, objects and, with several graphs, graphs.
+    """
 
     predicate: int
     graph: int | Column
     subjects: Column
     objects: Column
+    deleted: Sequence[Column] | None = None
 
 
 class PartReader(Protocol):
@@ -158,19 +162,34 @@ def tables_of(reader: Reader, scope: Scope, predicate: int | None, after: bool) 
     """The quads of a scope as columns; a triple of merged graphs comes once for each graph it is in."""
     parts = reader.parts() if predicate is None else filter(None, [reader.part(predicate)])
     for part in parts:
-        run = part.forward.run_after() if after else part.forward.run_before()
-        if run is None:
+        if part.is_single and (part.graph is None or not scope.covers(part.graph)):
             continue
-        if part.is_single:
-            if part.graph is not None and scope.covers(part.graph):
-                yield PairTable(part.predicate, part.graph, *run.columns)
+        relation, run = part.forward, part.forward.run
+        if run is None or not run.is_mapped:
+            run = relation.run_after() if after else relation.run_before()
+            if run is not None:
+                yield from _table(part, scope, run.columns)
             continue
-        subjects, objects, graphs = run.columns
-        chosen = scope.covered(graphs)
-        if not chosen.all():
-            subjects, objects, graphs = subjects[chosen], objects[chosen], graphs[chosen]
+        columns, weights = relation.changes_after_run(after)
+        yield from _table(part, scope, run.columns, [column[weights < 0] for column in columns])
+        yield from _table(part, scope, [column[weights > 0] for column in columns])
+
+
+def _table(
+    part: PartReader, scope: Scope, columns: Sequence[Column], deleted: Sequence[Column] = ()
+) -> Iterator[PairTable]:
+    """Quads of a part as a table, unless the scope covers none of them."""
+    subjects, objects, *graphs = columns
+    gone = deleted if deleted and len(deleted[0]) else None
+    if part.graph is not None and part.is_single:
         if len(subjects):
-            yield PairTable(part.predicate, graphs, subjects, objects)
+            yield PairTable(part.predicate, part.graph, subjects, objects, gone)
+        return
+    chosen = scope.covered(graphs[0])
+    if not chosen.all():
+        subjects, objects, graphs = subjects[chosen], objects[chosen], [graphs[0][chosen]]
+    if len(subjects):
+        yield PairTable(part.predicate, graphs[0], subjects, objects, gone)
 
 
 def sorted_run(parts: Iterable[PartReader], order: WholeOrder) -> Run:

@@ -494,23 +494,23 @@ class KeyedRelation:
         """Folds the overlay into the run, or into the changes after it."""
         if not self.overlay:
             return
-        run, late = self._runs_with(*self._overlay_columns())
+        run, late = self._runs_with(*self._overlay_columns(self.overlay))
         self.run = run if run is not None and run.length else None
         self.late = late if late is not None and late.length else None
         self.overlay = {}
         self.overlay_rows = 0
         self._choose_readers()
 
-    def _overlay_columns(self) -> tuple[list[Column], Column]:
-        """The rows of the overlay as columns, and their weights."""
-        layers = self.overlay.values()
+    def _overlay_columns(self, overlay: Layer) -> tuple[list[Column], Column]:
+        """The rows of a layer as columns, and their weights."""
+        layers = overlay.values()
         count = sum(map(len, layers))
         weights = np.fromiter(chain.from_iterable(map(dict.values, layers)), np.int64, count)
         if self.arity == 2 and self.key_length == 1:
             sizes = np.fromiter(map(len, layers), np.int64, len(layers))
-            keys = np.repeat(np.fromiter(self.overlay, np.int64, len(layers)), sizes)
+            keys = np.repeat(np.fromiter(overlay, np.int64, len(layers)), sizes)
             return [keys, np.fromiter(chain.from_iterable(layers), np.int64, count)], weights
-        rows = [self._row(key, value) for key, values in self.overlay.items() for value in values]
+        rows = [self._row(key, value) for key, values in overlay.items() for value in values]
         return _columns(rows, self.arity), weights
 
     def run_before(self) -> Run | None:
@@ -537,13 +537,28 @@ class KeyedRelation:
         run = run.with_changes(rows, weights)
         return run if run.length else None
 
+    def changes_after_run(self, after: bool = False) -> tuple[list[Column], Column]:
+        """The net changes after the run, with or without the pending ones: columns of rows, and weights."""
+        if after and self.next is not None:
+            return self.next.changes_after_run()
+        parts = [self._overlay_columns(self.overlay)]
+        if after:
+            parts.append(self._overlay_columns(self.pending))
+        if self.late is not None:
+            assert self.late.weights is not None
+            parts.append(([*self.late.columns], self.late.weights))
+        columns = [np.concatenate(pieces) for pieces in zip(*(rows for rows, _ in parts), strict=True)]
+        run = Run.sort(columns, np.concatenate([weights for _, weights in parts]))
+        assert run.weights is not None
+        return [*run.columns], run.weights
+
     def ids(self) -> Iterator[Column]:
         """The numbers in all rows before the epoch, as columns; also in some that are there no more."""
         for run in (self.run, self.late):
             if run is not None:
                 yield from run.columns
         if self.overlay:
-            yield from self._overlay_columns()[0]
+            yield from self._overlay_columns(self.overlay)[0]
 
     @property
     def nbytes(self) -> int:
