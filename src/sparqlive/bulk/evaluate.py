@@ -41,7 +41,7 @@ from sparqlive.bulk.solutions import (
     arranged,
     column,
     narrowed,
-    restricted,
+    reached,
     summed,
     text,
     united,
@@ -208,13 +208,13 @@ class Evaluation:
         """The content of a plan that is there already, or was before a change that is known."""
         named = self.named.get((plan, state))
         if named is not None:
-            return named if keys is None else _reached(named, keys)
+            return named if keys is None else reached(named, keys)
         if state is not State.NEW:
             return None
         old, changed = self.named.get((plan, State.OLD)), self.named.get((plan, State.DELTA))
         if old is None or changed is None:
             return None
-        parts = [old, changed] if keys is None else [_reached(part, keys) for part in (old, changed)]
+        parts = [old, changed] if keys is None else [reached(part, keys) for part in (old, changed)]
         return summed(united(parts, plan.variables))
 
     def before(self, operator: op.Keeping, keys: Keys | None) -> Solutions:
@@ -281,10 +281,6 @@ def computed(plan: op.Operator) -> Iterator[Var]:
                 yield from operator.variables
             case op.Group():
                 yield from operator.variables[len(operator.keys) :]
-
-
-def _reached(solutions: Solutions, keys: Keys) -> Solutions:
-    return replace(solutions, frame=restricted(solutions.frame, keys, solutions.variables), small=True)
 
 
 def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sparqlive.bulk.solutions import Keys, Solutions, restricted
+from sparqlive.bulk.solutions import Keys, Solutions, reached
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 
@@ -21,6 +21,4 @@ def content(evaluation: Evaluation, operator: op.Shared, state: State, keys: Key
         backend = evaluation.backend
         frame = backend.frame(backend.query(whole.frame), whole.frame.columns)
         made = evaluation.named[operator, state] = replace(whole, frame=frame)
-    if keys is None:
-        return made
-    return replace(made, frame=restricted(made.frame, keys, operator.variables), small=True)
+    return made if keys is None else reached(made, keys)

@@ -106,6 +106,16 @@ def restricted(frame: Frame, keys: Keys | None, own: Sequence[Var]) -> Frame:
     return semi(frame, keys.frame.select(*shared).broadcast(keys.small), shared)
 
 
+def reached(solutions: Solutions, keys: Keys) -> Solutions:
+    """The solutions that agree with a key. One without a variable is compatible with all of its values, so
+    keys of variables that may be unbound do not restrict them.
+    """
+    certain = keys.only(solutions.always)
+    if certain is None:
+        return solutions
+    return replace(solutions, frame=restricted(solutions.frame, certain, solutions.variables), small=True)
+
+
 def semi(frame: Frame, other: Frame, columns: Sequence[str]) -> Frame:
     return frame.join(other, columns, "SEMI")
 
