@@ -14,6 +14,7 @@ import random
 import statistics
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FrameType
@@ -206,6 +207,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0)
     parser.add_argument("--seed", type=int, help="the first seed; those after it follow (default: at random)")
     options = parser.parse_args()
+    warnings.simplefilter("ignore", sparqlive.EmptyResultWarning)  # random queries are often empty
     seed = random.randrange(10**9) if options.seed is None else options.seed
     found: list[tuple[float, str]] = []
     start = time.monotonic()

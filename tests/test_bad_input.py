@@ -6,10 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas
 import pyoxigraph as ox
 import pytest
+import rdflib
 
 import sparqlive
+from sparqlive.rdf.columns import COLUMN_BYTES
 
 EX = "http://example.org/"
 P = ox.NamedNode(EX + "p")
@@ -137,13 +140,26 @@ def test_an_iterable_that_fails_changes_nothing(session: sparqlive.Session) -> N
         f"<{EX}b> <{EX}p> <{EX}c> _:g <{EX}h> .",
         f"<{EX}b> <relative path> <{EX}c> .",
         f"<{EX}b> <{EX}p> <<( <{EX}a> <{EX}p> <{EX}c> )>> .",
+        f'<{EX}b> <{EX}p> "\ud800" .',
     ],
 )
 def test_malformed_changes_as_text(session: sparqlive.Session, text: str) -> None:
     good = f"<{EX}b> <{EX}p> <{EX}c> .\n"
-    with pytest.raises(sparqlive.Error) as caught:
-        session.apply(insert=good + text)
-    sentence(caught)
+    for read_by_columns in ("", good * (COLUMN_BYTES // len(good) + 1)):
+        with pytest.raises(sparqlive.Error) as caught:
+            session.apply(insert=read_by_columns + good + text)
+        sentence(caught)
+
+
+def test_half_of_a_surrogate_pair(session: sparqlive.Session) -> None:
+    """Python's texts may have one; no RDF term has."""
+    graph = rdflib.Graph()
+    graph.add((rdflib.URIRef("x:s"), rdflib.URIRef("x:p"), rdflib.Literal("\ud800")))
+    terms = pandas.DataFrame({"s": ["<x:s>"], "p": ["<x:p>"], "o": ['"\ud800"']})
+    for data in (graph, terms):
+        with pytest.raises(sparqlive.Error) as caught:
+            session.load(data)
+        sentence(caught, "half of a surrogate pair")
 
 
 def test_malformed_text_says_which_line(session: sparqlive.Session) -> None:

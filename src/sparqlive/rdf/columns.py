@@ -23,7 +23,7 @@ from pyoxigraph import BlankNode, DefaultGraph, Literal, NamedNode, Quad, RdfFor
 
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
 from sparqlive.rdf.guard import MOST_TRIPLE_TERMS, reason_of
-from sparqlive.rdf.read import read_text
+from sparqlive.rdf.read import read_text, utf8
 
 COLUMN_BYTES = 200_000
 """Files and texts of more bytes than this are read by columns."""
@@ -218,7 +218,7 @@ def encoded_text(text: Any, exceptions: Mapping[str, int]) -> list[Encoded]:
     """Encodes N-Quads text, whose blank nodes keep their labels; returns nothing for empty text."""
     if not text:
         return []
-    block = (text if text[-1] == "\n" else f"{text}\n").encode()  # an empty line would be parsed separately
+    block = utf8(text if text[-1] == "\n" else f"{text}\n")  # an empty line would be parsed separately
     encoded = Encoder(exceptions=exceptions).lines(block, RdfFormat.N_QUADS, None)
     if encoded.faults:
         return [Encoder(exceptions=exceptions).quads(read_text(text), labels(None))]  # raises with the reason

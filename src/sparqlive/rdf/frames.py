@@ -23,7 +23,7 @@ from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, parse
 from sparqlive.errors import Error, InvalidChange
 from sparqlive.numbers import short_repr
 from sparqlive.rdf.columns import LITERAL, NODE_BLANK, NOT_CANONICAL, Encoded, Encoder, Ids, kinds_of
-from sparqlive.rdf.read import named_graph
+from sparqlive.rdf.read import half_a_character, named_graph
 from sparqlive.rdf.table_mapping import TableMapping
 
 _NAMES = {"s": "subject", "p": "predicate", "o": "object", "g": "graph"}
@@ -204,6 +204,8 @@ def as_arrow(frame: Any, meaning: FrameColumns) -> pa.Table:
             f"The {_library(frame)} frame has a column of mixed types, or one that Arrow has no type for: "
             f"{error}."
         ) from error
+    except UnicodeEncodeError as error:
+        raise InvalidChange(f"The {_library(frame)} frame has {half_a_character(error)}.") from error
 
 
 # Statements

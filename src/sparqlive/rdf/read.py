@@ -82,13 +82,27 @@ def _read_file(file: Path, graph: NamedNode | None) -> Iterator[Quad]:
 
 def read_text(text: str) -> Iterator[Quad]:
     """Yields the quads of N-Quads text."""
+    encoded = utf8(text)
     if has_too_many_triple_terms(text):
         raise InvalidChange("The N-Quads text has triple terms; RDF 1.2 triple terms are not supported yet.")
     try:
-        for quad in parse(text, RdfFormat.N_QUADS):
+        for quad in parse(encoded, RdfFormat.N_QUADS):
             yield check_quad(quad, None)
     except SyntaxError as error:
         raise malformed("The N-Quads text is malformed", error) from error
+
+
+def utf8(text: str) -> bytes:
+    """N-Quads text as bytes. Raises for half of a surrogate pair, which Python's texts may have."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidChange(f"The N-Quads text has {half_a_character(error)}.") from error
+
+
+def half_a_character(error: UnicodeEncodeError) -> str:
+    """Says what a text has that cannot be encoded."""
+    return f"{error.object[error.start]!r}, half of a surrogate pair, which is no character"
 
 
 def read_objects(items: Iterable[Any], graph: NamedNode | None = None) -> Iterator[Quad]:
@@ -169,9 +183,11 @@ def check_quad(item: Any, graph: NamedNode | None) -> Quad:
 def _from_rdflib(graph: Any) -> Iterator[Quad]:
     """Has rdflib write N-Quads, in which blank nodes keep their labels."""
     context_aware = getattr(graph, "context_aware", False)
-    text = graph.serialize(format="nquads" if context_aware else "nt11", encoding="utf-8")
     try:
+        text = graph.serialize(format="nquads" if context_aware else "nt11", encoding="utf-8")
         yield from parse(text, RdfFormat.N_QUADS)
+    except UnicodeEncodeError as error:
+        raise InvalidChange(f"The rdflib graph has {half_a_character(error)}.") from error
     except SyntaxError as error:  # rdflib writes relative IRIs as they are
         raise InvalidChange(
             f"The rdflib graph cannot be loaded: {error.msg}. IRIs must be absolute."

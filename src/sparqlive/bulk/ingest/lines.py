@@ -17,6 +17,7 @@ from sparqlive.bulk.ingest.parts import Part, PartWriter
 from sparqlive.bulk.ingest.workers import Workers
 from sparqlive.rdf.change_columns import changes_in
 from sparqlive.rdf.columns import Encoder
+from sparqlive.rdf.read import utf8
 from sparqlive.store.place import file_system
 
 _PIECE_CHARACTERS = 8 << 20
@@ -44,7 +45,7 @@ def pieces_of(text: str, weight: int) -> Iterator[TextPiece]:
     while start < len(text):
         stop = text.find("\n", start + _PIECE_CHARACTERS)
         stop = len(text) if stop < 0 else stop + 1
-        yield TextPiece(text[start:stop].encode() + b"\n", weight)
+        yield TextPiece(utf8(text[start:stop]) + b"\n", weight)
         start = stop
 
 
