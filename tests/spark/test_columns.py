@@ -75,6 +75,7 @@ def test_fields_and_other_cases(spark: SparkSession) -> None:
     [
         ("X'00'", "binary, .* base64"),
         ("array(1)", r"array<int>, .* explode\(v\)"),
+        ("array()", r"array<void>, .* explode\(v\)"),
         ("map('a', 1)", "map<string,int>, .* explode"),
         ("named_struct('a', 1)", r"struct<a:int>, .* such as 'v\.a'"),
         ("INTERVAL '1' DAY", "interval day, .* CAST"),

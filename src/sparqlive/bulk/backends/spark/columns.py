@@ -147,7 +147,7 @@ def _check_type(name: str, kind: DataType, *, is_term: bool) -> None:
         )
     try:
         is_plain = datatype_of(arrow_type(kind)) is not None
-    except PySparkException:
+    except (PySparkException, ValueError):  # a ValueError for arrays of nothing
         is_plain = False
     if not is_plain:
         raise Error(
