@@ -46,6 +46,7 @@ def edges(length: int) -> list[Quad]:
         "SELECT * { ?s (" + "|".join(f"<http://x/p{i}>" for i in range(300)) + ")+ ?o }",
         "SELECT * { " + " . ".join(f"<http://x/n3> <http://x/p3> ?o{i}" for i in range(40)) + " }",
     ],
+    ids=lambda query: query[:40],  # whole ones take pages of a report
 )
 def test_more_parts_than_python_nests(query: str) -> None:
     quads = edges(45)
