@@ -47,7 +47,7 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "TERMS_PER_GROUP", 5)
     monkeypatch.setattr(compaction, "ROWS_A_FILE", 20)
     monkeypatch.setattr(compaction, "SMALL", 10)
-    for module in ("quad_runs", "term_runs", "streaming"):
+    for module in ("quad_runs", "streaming"):
         monkeypatch.setattr(f"sparqlive.store.{module}.ROWS_PER_SEARCH", 0)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,7 +17,6 @@ from sparqlive.engine import check
 from sparqlive.engine.budget import memory_limit
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.store import compaction, saving
-from sparqlive.store.term_runs import TermRuns
 from tests.conftest import examples
 
 QUERY = "SELECT ?x ?y { ?x <urn:p> ?z . ?z <urn:q> ?y }"
@@ -344,34 +343,3 @@ def test_computed_terms_of_a_failed_epoch_are_not_kept(
     assert store.term_runs() == before
     session.apply(insert=edges(50, 100), strategy="duckdb")
     assert rows_of(session, "named") == named(0, 100)
-
-
-def test_terms_of_many_rows_are_looked_up_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where memory has no room for all terms: a few rows have terms all over the files."""
-    monkeypatch.setattr("sparqlive.store.bounds.TERM_BYTES", 1)
-    monkeypatch.setattr("sparqlive.store.runs.TERMS_PER_GROUP", 8)
-    with sparqlive.open(tmp_path, memory=0) as session:
-        session.apply(insert=VALUES + edges(0, 1_000))
-        session.view("view", QUERY, strategy="duckdb")
-        session.compact()
-    opened: list[str] = []
-    with sparqlive.open(tmp_path, memory=0) as session:
-        view = session.views["view"]
-        read = TermRuns._read_groups
-
-        def counted(self: TermRuns, path: str, groups: Any) -> Any:
-            opened.append(path)
-            return read(self, path, groups)
-
-        monkeypatch.setattr(TermRuns, "_read_groups", counted)
-        ways: dict[str, Callable[[], Any]] = {
-            "solutions": lambda: sum(1 for _ in view.solutions()),
-            "csv": lambda: "".join(view.pieces("csv")).count("urn:x"),
-            "ndjson": lambda: "".join(view.typed_pieces("ndjson")).count("urn:x"),  # type: ignore[arg-type]
-            "arrow": lambda: view.to_arrow().num_rows,
-        }
-        for way, rows in ways.items():
-            opened.clear()
-            assert rows() == 1_000, way
-            assert 0 < len(opened) <= 20, way
-        assert not session.dictionary._ahead, "what was read is let go of"

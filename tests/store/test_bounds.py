@@ -16,7 +16,6 @@ import pytest
 
 import sparqlive
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.rdf.term_columns import SAME, UNKNOWN, Gathered, TermColumns
 from sparqlive.store import bounds, compaction, quad_runs, runs, seeking
 from sparqlive.store.compaction import Writer
 from sparqlive.store.place import LocalPlace
@@ -24,7 +23,6 @@ from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.seeking import Readers
 from sparqlive.store.streaming import StoredParts
-from sparqlive.store.term_runs import TermRuns, write_term_run
 
 FILES, TERMS_A_FILE, GROUP = 60, 64, 8
 EX = "http://example.org/"
@@ -43,46 +41,6 @@ def without_collector() -> Iterator[None]:
 
 def footers() -> int:
     return sum(isinstance(found, pq.FileMetaData) for found in gc.get_objects())
-
-
-@pytest.fixture
-def term_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[LocalPlace, list[RunFile], Any]:
-    monkeypatch.setattr(runs, "TERMS_PER_GROUP", GROUP)
-    monkeypatch.setattr(bounds, "FOOTERS", 5)
-    place, every = LocalPlace(tmp_path, "."), np.arange(1, FILES * TERMS_A_FILE + 1)
-    texts = pa.array([f"<{EX}{number}>" for number in every], pa.large_string())
-    whole = TermColumns(every, texts)
-    files = [
-        write_term_run(
-            place,
-            ".",
-            TermColumns(every[at::FILES], texts.take(pa.array(range(at, len(every), FILES)))),
-            f"-{at}",
-        )
-        for at in range(FILES)
-    ]
-    return place, files, whole
-
-
-def test_terms_of_many_files(term_files: tuple[LocalPlace, list[RunFile], TermColumns]) -> None:
-    place, files, whole = term_files
-    most, group = 3_000, GROUP * 60
-    with without_collector():
-        before = footers()
-        terms = TermRuns(Readers(place), files, most_bytes=most)
-        for _ in range(2):
-            wanted = whole.ids[:: FILES + 1]  # some of each file
-            marks = np.full(len(wanted), UNKNOWN, np.int8)
-            terms.match(wanted, whole.texts.take(pa.array(wanted - 1)), marks)
-            assert (marks == SAME).all()
-            assert len(terms.texts_of(wanted)) == len(wanted)
-            terms.gather(gathered := Gathered(wanted))
-            assert not len(gathered.missing(1, len(whole)))
-            assert terms.text_of(7) == f"<{EX}7>"
-            terms = TermRuns(Readers(place), files, terms, terms, most_bytes=most)
-        kept = sum(columns.ids.nbytes + columns.texts.nbytes for columns in terms._read.values())
-        assert kept <= most + group
-        assert footers() - before <= bounds.FOOTERS
 
 
 def test_quads_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +130,6 @@ def test_an_epoch_that_meets_many_files(tmp_path: Path, monkeypatch: pytest.Monk
     """Of a view that is not held: the footers of all files that it opens are freed before it ends."""
     monkeypatch.setattr(compaction, "ROWS_A_FILE", 25)
     monkeypatch.setattr(compaction, "SMALL", 5)
-    monkeypatch.setattr(bounds, "FOOTERS", 2)
 
     def quads(numbers: Sequence[int]) -> list[ox.Quad]:
         return [
@@ -190,7 +147,7 @@ def test_an_epoch_that_meets_many_files(tmp_path: Path, monkeypatch: pytest.Monk
         with without_collector():
             before = footers()
             session.apply(delete=quads(range(0, 600, 2)), insert=quads(range(602, 900)), strategy="duckdb")
-            assert footers() - before <= bounds.FOOTERS
+            assert footers() == before
         assert len(session.views["both"]) == 600
         session.check()
 

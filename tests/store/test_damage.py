@@ -197,7 +197,7 @@ def test_every_byte_of_a_small_run(
     """Whatever byte it is: `check` refuses."""
     path = tmp_path / "store"
     shutil.copytree(stages[-1], path)
-    file = next(file for file in files(path) if kind in file.name)
+    file = next(file for file in files(path / "runs") if kind in file.name)
     content = file.read_bytes()
     rng = random.Random(kind)
     with sparqlive.open(path, watch=False) as session:

@@ -19,7 +19,6 @@ import pytest
 
 import sparqlive
 from sparqlive.engine import changes as given_changes
-from sparqlive.engine import export
 from sparqlive.rdf import dictionary as dictionary_module
 from sparqlive.rdf.columns import Encoder, Ids
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
@@ -30,6 +29,7 @@ from sparqlive.store.locks import Lease
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.seeking import Readers
 from sparqlive.store.store import Store
+from sparqlive.store.term_maps import TermMaps
 from tests.store.test_history import Weights, change, contents
 from tests.store.test_store import QUERIES, quad, query
 
@@ -367,7 +367,11 @@ def test_typed_columns_of_another_version_are_not_read(
     )
     other = table.set_column(table.schema.get_field_index("whole"), "whole", pa.array([5], pa.int64()))
     metadata = None if version is None else {b"sparqlive.typed": version.encode()}
-    pq.write_table(other.replace_schema_metadata(metadata), tmp_path / "terms.parquet")
-    assert export._read_terms(str(tmp_path / "terms.parquet")).equals(table)
-    pq.write_table(other, tmp_path / "terms.parquet")
-    assert export._read_terms(str(tmp_path / "terms.parquet")).column("whole").to_pylist() == [5]
+    place = LocalPlace(tmp_path, ".")
+
+    def read(name: str, written: pa.Table) -> pa.Table:
+        pq.write_table(written, tmp_path / name)
+        return TermMaps(place, tmp_path).file(runs.described(place, f"./{name}", runs.TERMS)).table()
+
+    assert read("other.parquet", other.replace_schema_metadata(metadata)).equals(table)
+    assert read("this.parquet", other).column("whole").to_pylist() == [5]

@@ -13,8 +13,7 @@ import pytest
 
 import sparqlive
 from sparqlive.engine import persistence
-from sparqlive.store import bounds, compaction, quad_runs, runs
-from sparqlive.store.term_runs import TermRuns
+from sparqlive.store import bounds, compaction, quad_runs
 
 PREDICATES, SUBJECTS, ROWS_A_FILE = 6, 60, 25
 RUN_BYTES = 3_000
@@ -115,24 +114,3 @@ def test_lookups_find_pairs_that_several_files_have(session: sparqlive.Session) 
         assert found == {(one.object,): 1 for one in given if one.subject == node(f"a:s{number}")}
     joined = session.query("SELECT ?s ?o { GRAPH ?g { ?s <a:p1> 1 } ?s <a:many> ?o }").weights()
     assert joined == {(one.subject, one.object): 1 for one in given}
-
-
-@pytest.mark.parametrize("memory", ["1GB", "40kB"])
-def test_terms_are_joined_where_memory_has_room_for_all(
-    memory: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runs, "TERMS_PER_GROUP", 20)
-    monkeypatch.setattr(bounds, "TERM_BYTES", 0)
-    with sparqlive.open(tmp_path / "store") as session:
-        for part in range(3):  # files whose ids overlap
-            session.apply(insert=[quad(100 * part + n, n % PREDICATES) for n in range(100)])
-            session.compact() if part < 2 else None
-    with sparqlive.open(tmp_path / "store", memory=memory) as session:
-        everything = {quad(100 * part + n, n % PREDICATES).subject for part in range(3) for n in range(100)}
-        assert {one["s"] for one in session.query("SELECT ?s { GRAPH ?g { ?s ?p ?o } }")} == everything
-        found = session.query('SELECT ?s { GRAPH ?g { ?s ?p ?o } FILTER(CONTAINS(STR(?s), "s")) }')
-        assert {one["s"] for one in found} == everything
-        terms = session.dictionary._older
-        assert isinstance(terms, TermRuns)
-        assert terms.is_limited == (memory == "40kB")
-        assert any(len(groups) > 1 for groups, _ in terms._groups.values()) == terms.is_limited

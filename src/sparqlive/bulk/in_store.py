@@ -36,6 +36,7 @@ from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.rewrites.walk import operators_of
+from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
 from sparqlive.sparql.memory import give_back
@@ -75,7 +76,8 @@ class StoreTerms:
 
     id_of: Callable[[Term], int]
     exceptions: Callable[[], Mapping[str, int]]
-    texts_of: Callable[[Column], Mapping[int, str]]
+    known: Callable[[Column], TermColumns]
+    """Finds the terms of sorted, distinct ids."""
     enter: Callable[[Column, pa.Array], Column]
     """Takes in a few terms with the ids that queries gave them; returns their ids."""
     files: Callable[[str], Sequence[RunFile]] | None
@@ -371,7 +373,7 @@ class InStore:
     def _lookup(self) -> Lookup:
         """Looks up quads of an epoch whose changes this process has."""
         changes = _sorted(self._changes.relation.rows)
-        return Lookup(*self._stored(), changes, self._id_of, self._terms.texts_of)
+        return Lookup(*self._stored(), changes, self._id_of, self._terms.known)
 
     def _known(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
         """A change, or a first content, that was computed before."""

@@ -8,7 +8,7 @@ None. Invariant: what is looked up is what a scan would find for the keys.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,9 @@ import pyarrow as pa
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.algebra import Term
-from sparqlive.sparql.columns import entry_table
+from sparqlive.sparql.columns import term_table
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.seeking import ROWS_PER_SEARCH, places_of
 from sparqlive.zset.columns import Mask
@@ -39,13 +40,13 @@ class Lookup:
         before: Run,
         changes: Run,
         id_of: Callable[[Term], int],
-        texts_of: Callable[[Column], Mapping[int, str]],
+        known_terms: Callable[[Column], TermColumns],
     ) -> None:
         self._runs = runs
         self._before = before
         self._changes = changes
         self._id_of = id_of
-        self._texts_of = texts_of
+        self._known_terms = known_terms
 
     def quads(
         self, state: State, graph: op.GraphChoice, predicate: int | None, subjects: Column
@@ -79,7 +80,8 @@ class Lookup:
 
     def terms(self, numbers: Column) -> pa.Table:
         """Terms with their typed columns; those of the ids that the dictionary has."""
-        return entry_table(self._texts_of(np.unique(numbers)).items())
+        found = self._known_terms(np.unique(numbers))
+        return term_table(pa.array(found.ids), found.texts)
 
 
 def _table(columns: Sequence[Column]) -> pa.Table:

@@ -14,12 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
-from sparqlive.rdf.term_columns import OTHER, UNKNOWN, Ids, TermColumns, large
+from sparqlive.rdf.term_columns import OTHER, UNKNOWN, Ids, TermColumns, large, match
 from sparqlive.store.place import Place
-from sparqlive.store.runs import RunFile
+from sparqlive.store.runs import RunFile, term_groups
 from sparqlive.store.saving import Target
-from sparqlive.store.seeking import Readers
-from sparqlive.store.term_runs import TermRuns, write_term_run
+from sparqlive.store.term_runs import texts_in, write_term_run
 
 _TERMS_A_FILE = 500_000
 _BYTES_A_FILE = 64 << 20
@@ -44,15 +43,14 @@ def write_new(
 ) -> NewTerms:
     """Writes the terms that no known file has. `ids` are sorted and distinct; `clashes` are known already."""
     marks, found = np.full(len(ids), UNKNOWN, np.int8), dict(clashes)
-    # Nothing read stays in memory; where no id of a file is wanted, its texts are not read.
-    stored = TermRuns(Readers(place), known, most_bytes=0)
-    stored.match(ids, texts, marks)
-    for position in np.flatnonzero(marks == OTHER).tolist():
-        number = int(ids[position])
-        owner = stored.text_of(number)
-        assert owner is not None
-        others = {texts[position].as_py(), *found.get(number, ())} - {owner}
-        found[number] = [owner, *sorted(others)]
+    for run in known:
+        for part in term_groups(place, run, ids):
+            match(part, ids, texts, marks)
+    taken = {
+        int(ids[position]): texts[position].as_py() for position in np.flatnonzero(marks == OTHER).tolist()
+    }
+    for number, owner in (texts_in(place, known, taken) if taken else {}).items():
+        found[number] = [owner, *sorted({taken[number], *found.get(number, ())} - {owner})]
     new = np.flatnonzero(marks == UNKNOWN)
     if not len(new):
         return NewTerms((), found)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sparqlive.bulk.scan import PairTables
 from sparqlive.live.scan import scope_of
@@ -25,7 +24,7 @@ from sparqlive.quads.reading import PairTable
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns, is_in
-from sparqlive.sparql.columns import TERM_SCHEMA, entry_table, has_types, term_table
+from sparqlive.sparql.columns import entry_table, term_table
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column
 
@@ -43,7 +42,7 @@ class BulkData:
         self.quads = quads
         self.dictionary = dictionary
         self._stored: Callable[[], Sources] | None = None
-        self._stored_term_files: Callable[[], Sequence[str]] = tuple
+        self._stored_terms: Callable[[], Mapping[str, Callable[[], pa.Table]]] = dict
         self._export: _Export | None = None
         self._terms: pa.Table | None = None
         """The dictionary's single entries that are in no file."""
@@ -55,12 +54,16 @@ class BulkData:
         """The moves of the dictionary and the files that `_terms` belongs to."""
         self._left: tuple[Mapping[int, str], list[TermColumns]] | None = None
         self._term_files: dict[str, pa.Table] = {}
-        """The terms of a store's files, which never change."""
+        """The terms of a store's files, which never change, in mapped memory."""
 
-    def attach(self, stored: Callable[[], Sources], term_files: Callable[[], Sequence[str]]) -> None:
-        """Takes quads and terms from a store from now on."""
+    def attach(
+        self,
+        stored: Callable[[], Sources],
+        stored_terms: Callable[[], Mapping[str, Callable[[], pa.Table]]],
+    ) -> None:
+        """Takes quads and terms from a store from now on; `stored_terms` makes a table of each file."""
         self._stored = stored
-        self._stored_term_files = term_files
+        self._stored_terms = stored_terms
 
     def sources(self, undone: Sequence[Change] = ()) -> Sources:
         """The files, and the changes after them.
@@ -81,11 +84,12 @@ class BulkData:
 
     def terms(self) -> pa.Table:
         """The dictionary with the terms of the current epoch: id, term, and its typed columns."""
-        files = tuple(self._stored_term_files())
-        basis = (self.dictionary.moves, files)
+        files = self._stored_terms()
+        basis = (self.dictionary.moves, tuple(files))
         entries = self.dictionary.single_entries()
         if self._terms is None or self._basis != basis:
-            self._term_files = {file: self._term_files.get(file) or _read_terms(file) for file in files}
+            known = self._term_files
+            self._term_files = {file: known.get(file) or make() for file, make in files.items()}
             # A new entry is in no file, but new files may have terms that are in memory.
             self._terms = self._in_no_file(TermColumns.of(list(entries.items())))
             self._columns = {}
@@ -180,12 +184,3 @@ class _Export:
         self._dictionary.end_journal()
         self._store.close()
         self._directory.cleanup()
-
-
-def _read_terms(file: str) -> pa.Table:
-    """Reads a file of terms; computes the typed columns if it has none, or those of another version."""
-    if has_types(pq.read_schema(file)):
-        return pq.read_table(file, columns=TERM_SCHEMA.names).cast(TERM_SCHEMA)
-    terms = pq.read_table(file, columns=["id", "term"])
-    texts = terms.column("term").cast(pa.large_string())
-    return term_table(terms.column("id").combine_chunks(), texts.combine_chunks())

@@ -16,7 +16,7 @@ from sparqlive.rdf.reserved import graph_refusal, predicate_refusal
 from sparqlive.store.quad_runs import segments_of
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.store import Store
-from sparqlive.store.term_runs import TermRuns
+from sparqlive.store.term_runs import texts_in
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.documents import Document
@@ -56,13 +56,9 @@ def ingest_runs(
 def _collisions(store: Store, dictionary: Dictionary, ingested: IngestResult, folder: str) -> dict[str, int]:
     """New ids for terms of the files whose id stands for another term in the dictionary."""
     unnamed = [RunFile(f"{folder}/{file.path}", TERMS, file.rows, 0, (), b"") for file in ingested.term_files]
-    files = TermRuns(store.readers, unnamed)
-    taken = {}
-    for number, text in list(dictionary.entries()):
-        other = files.text_of(number)
-        if other is not None and other != text:
-            taken[other] = dictionary.enter(other)
-    return taken
+    known = dict(dictionary.entries())
+    others = texts_in(store.place, unnamed, known).items() if known else ()
+    return {other: dictionary.enter(other) for number, other in others if other != known[number]}
 
 
 def _check_names(store: Store, runs: Iterable[RunFile], texts: Mapping[int, str]) -> None:

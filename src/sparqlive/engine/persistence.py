@@ -42,7 +42,7 @@ from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.saving import Saved
 from sparqlive.store.store import REFRESHES, Sources, Store
 from sparqlive.store.streaming import StoredParts, parts_of
-from sparqlive.store.term_runs import MOST_BYTES, TermRuns, write_term_run
+from sparqlive.store.term_runs import write_term_run
 from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Run
 
@@ -62,7 +62,7 @@ class Retention:
 
 
 _CACHED_PART = 8
-"""What was read from files uses an eighth of the memory at most for terms, and another for quads."""
+"""What was read from files of quads uses an eighth of the memory at most."""
 _NO_EXCEPTIONS: Mapping[str, int] = {}
 _NOTHING_SAVED: Mapping[str, Saved] = {}
 # Relations that cannot be recomputed from the quads.
@@ -81,16 +81,15 @@ class Persistence:
         sync_milliseconds: int = 100,
         read_only: bool = False,
         runs: str | os.PathLike[str] | None = None,
-        memory: int = MOST_BYTES,
+        memory: int = bounds.MOST_BYTES,
     ) -> None:
-        """`memory`: how many bytes the session may use; an eighth is for terms, one for files of quads."""
+        """`memory`: how many bytes the session may use; an eighth is for files of quads."""
         self.store = Store(
             directory,
             read_only=read_only,
             durability=durability,
             sync_milliseconds=sync_milliseconds,
             runs=runs,
-            term_bytes=max(bounds.TERM_BYTES, memory // _CACHED_PART),
             cached_bytes=max(bounds.PAIR_BYTES, memory // _CACHED_PART),
         )
         self._retention = retention
@@ -139,16 +138,11 @@ class Persistence:
                 self.store.catalog.set_meta("lineage", recorded)
         return recorded
 
-    @property
-    def terms_are_limited(self) -> bool:
-        """Whether memory has no room for all terms."""
-        return self._data.terms_are_limited
-
     # Opening
 
     def load_quads(self) -> None:
         """Attaches the quads, which are mapped when something reads them."""
-        self._compactor.opened(self._data.load_quads())
+        self._data.load_quads()
 
     def map_quads(self) -> None:
         """Maps the quads in the orders that most queries need, ahead of them."""
@@ -428,9 +422,9 @@ class Persistence:
             return None
         return self._data.mapped(runs)
 
-    def _moved(self, maps: QuadMaps | None, terms: TermRuns) -> None:
+    def _moved(self, maps: QuadMaps | None) -> None:
         """Switches to new files; the old ones may be removed now."""
-        self._data.moved(maps, terms)
+        self._data.moved(maps)
         self._pins.move()
 
     def follow(self, on_change: Callable[[], None]) -> None:
@@ -500,6 +494,7 @@ class Persistence:
                 ingested, runs = ingest_runs(
                     self.store, self._dictionary, attempt, workers, paths, graph, on_error
                 )
+                self.store.map_terms(runs)
             self._dictionary.load_exceptions(ingested.exceptions)
             note = {"rejected": ingested.rejected, "seconds": dict(ingested.seconds)}
             written = self.store.commit(

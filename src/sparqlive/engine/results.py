@@ -28,12 +28,10 @@ from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.graphs import write_graph
 from sparqlive.sparql.results import write_answer, write_results
 from sparqlive.zset.blocks import (
-    FIRST_ROWS,
     Block,
     Blocks,
     blocks_of,
     cut,
-    joined,
     large_blocks,
     rows_in,
     sizes,
@@ -51,9 +49,6 @@ FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 _MANY_ROWS = 300
 """Fewer rows are decoded one by one."""
-_TERM_ROWS = 1 << 17
-"""Of at most so many rows, the terms are in memory together, where memory has no room for all terms."""
-_NO_IDS = np.empty(0, np.int64)
 _FEW_ROWS = 64
 """For fewer rows, columns are not worth their cost."""
 
@@ -303,30 +298,6 @@ def _an(form: str) -> str:
     return f"An {form}" if form == "ASK" else f"A {form}"
 
 
-def _with_terms(blocks: Iterator[Block], dictionary: Dictionary) -> Iterator[Block]:
-    """The blocks, while the terms in them are in memory. They are read together for some blocks."""
-    if not dictionary.is_limited:
-        yield from blocks
-        return
-    for some in _together(blocks, FIRST_ROWS):
-        columns = [column for block in some for column in block.columns]
-        ids = np.unique(np.concatenate(columns)) if columns else _NO_IDS
-        with dictionary.ahead(ids[ids != UNDEF]):
-            yield from some
-
-
-def _together(blocks: Iterator[Block], first_rows: int) -> Iterator[list[Block]]:
-    """Some blocks at a time, more and more of them."""
-    size = first_rows
-    for block in blocks:
-        some, rows = [block], len(block.weights)
-        while rows < size and (more := next(blocks, None)) is not None:
-            some.append(more)
-            rows += len(more.weights)
-        yield some
-        size = min(4 * size, _TERM_ROWS)
-
-
 class Answer(Readable):
     """The result of a one-off query, or of a view at an epoch; reads like a view."""
 
@@ -372,12 +343,9 @@ class Answer(Readable):
         return total
 
     def blocks(self) -> Iterator[Block]:
-        return _with_terms(self._columns.listed(self._blocks), self._dictionary)
+        return self._columns.listed(self._blocks)
 
     def distinct_blocks(self) -> Iterator[Block]:
-        return _with_terms(self._distinct(), self._dictionary)
-
-    def _distinct(self) -> Iterator[Block]:
         if self._rows is not None:
             return blocks_of(self._columns.visible(self._gathered()).items(), len(self.variables))
         return self._columns.distinct(self._blocks)
@@ -387,10 +355,9 @@ class Answer(Readable):
 
         if self.form == "ASK" and not weights:
             return answer_tables(self.answer(), typed)
-        blocks: Iterable[Block] = paced(self._distinct() if weights else self._columns.listed(self._blocks))
-        if self._dictionary.is_limited:
-            width = len(self.variables)
-            blocks = (joined(part, width) for part in _together(iter(blocks), _TERM_ROWS))
+        blocks: Iterable[Block] = paced(
+            self.distinct_blocks() if weights else self._columns.listed(self._blocks)
+        )
         return Tables(self.variables, list(blocks), self.texts, typed, weights, plain)
 
     def texts(self, numbers: Sequence[int]) -> list[str]:

@@ -15,13 +15,11 @@ import numpy as np
 from sparqlive.quads.base import Base
 from sparqlive.quads.current import Change, Quads
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.store.commits import TermRun
 from sparqlive.store.quad_map_building import Order
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, RunFile, check_present
 from sparqlive.store.store import Sources, Store
-from sparqlive.store.term_runs import TermRuns
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.run import Column, Run
 
@@ -58,12 +56,7 @@ class StoredData:
         if not store.catalog.read_only:
             dictionary.start_journal()
 
-    @property
-    def terms_are_limited(self) -> bool:
-        """Whether memory has no room for all terms."""
-        return self._terms.is_limited
-
-    def load_quads(self) -> TermRuns:
+    def load_quads(self) -> None:
         """Attaches the quads, which are mapped and brought up to date when they are first read."""
         store = self._store
         runs = store.catalog.runs(QUADS)
@@ -71,7 +64,6 @@ class StoredData:
         base = sum(run.rows for run in runs)
         later = sum(int(rows[:, 4].sum()) for _, rows in store.changes(store.quads_epoch()))
         self._quads.attach(self._loaded, base + later)
-        return self._terms
 
     def _loaded(self) -> tuple[Base, ColumnRows]:
         """The maps of the base, and the net changes after it, sorted by p."""
@@ -130,7 +122,7 @@ class StoredData:
         self._looked_up = replace(known, epoch=epoch, later=later)
         return known.runs, later
 
-    def committed(self, terms: TermRun | None) -> None:
+    def committed(self, terms: RunFile | None) -> None:
         """Starts a new journal of terms after a commit; `terms` is the file of those in the old journal.
 
         The commit has named the files of terms that were staged.
@@ -139,28 +131,25 @@ class StoredData:
         if terms is None:
             self._dictionary.start_journal()
         else:
-            self._terms.add(*terms)
+            self.replaced_terms()
             self._dictionary.move_journal()
 
-    def moved(self, maps: QuadMaps | None, terms: TermRuns) -> None:
+    def moved(self, maps: QuadMaps | None) -> None:
         """Switches to the files that a compaction wrote, of which `maps` are mapped."""
-        self._terms = terms
+        self._terms = self._store.terms()
         self.maps = maps
         self._quads.move(self._loaded)
-        self._dictionary.move(terms, self._store.catalog.terms())
-        if maps is not None and not self._store.catalog.read_only:
-            maps.remove_others()
+        self._dictionary.move(self._terms, self._store.catalog.terms())
 
     def replaced_terms(self) -> None:
         """Switches to new runs of terms."""
-        self._terms = self._store.terms(self._terms)
+        self._terms = self._store.terms()
         self._dictionary.load(self._terms, (), ())
 
     def stage_terms(self, runs: Sequence[RunFile], exceptions: Mapping[str, int]) -> None:
         """Makes terms in new files known; the next commit is to name the files."""
         self._store.stage_terms([*self._store.staged_terms, *runs])
-        self._terms = self._store.terms(self._terms)
-        self._dictionary.load(self._terms, (), ())
+        self.replaced_terms()
         self._dictionary.load_exceptions(exceptions)
 
     @contextmanager
@@ -203,7 +192,7 @@ class StoredData:
                 self._quads.add(_changes(rows))
             if self.maps is not None and self.maps.paths != {run.path for run in catalog.runs(QUADS)}:
                 self._quads.move(self._loaded)
-        self._terms = self._store.terms(self._terms)
+        self._terms = self._store.terms()
         self._dictionary.load(self._terms, catalog.terms(), catalog.exceptions())
         self._at = catalog.epoch()
         self._store.read_until(self._at)

@@ -204,7 +204,7 @@ class Unheld:
         terms = StoreTerms(
             dictionary.id_of,
             lambda: dictionary.exceptions,
-            dictionary.texts_of,
+            dictionary.known,
             dictionary.enter_together,
             None if store.store.catalog.read_only else store.files_of_terms,
             store.stage_terms,

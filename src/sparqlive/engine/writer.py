@@ -112,7 +112,7 @@ class Epochs:
     def attach(self, persistence: Persistence) -> None:
         """Writes epochs into a store from now on."""
         self.persistence = persistence
-        self._bulk_data.attach(persistence.sources, persistence.store.term_files)
+        self._bulk_data.attach(persistence.sources, persistence.store.term_tables)
         if self.strategies.has_spark_setting and not self.read_only:
             persistence.compact_by(
                 lambda tasks, work, what: self.strategies.workers()[0].each(tasks, work, what)
@@ -178,9 +178,6 @@ class Epochs:
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             wanted: dict[QuadIds, int] = {}
-            if self.persistence is not None and self.persistence.terms_are_limited:
-                quads = (quad for quad in (*deletes, *inserts) if isinstance(quad, Quad | Triple))
-                self.terms.dictionary.enter_ahead(term for quad in quads for term in quad)
             given = self.want(wanted, deletes, -1) + self.want(wanted, inserts, 1)
             return self.commit(wanted, given, strategy, batch)
 

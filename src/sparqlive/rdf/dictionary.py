@@ -12,11 +12,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, islice
-from threading import Lock
 from typing import Any, Protocol, TypeVar
 from weakref import ref
 
@@ -37,6 +35,7 @@ from sparqlive.rdf.term_columns import (
     TermColumns,
     is_in,
     large,
+    match,
     settled,
 )
 
@@ -121,21 +120,12 @@ class Older(Protocol):
         """The text of an id, or None."""
         ...
 
-    def texts_of(self, numbers: Ids, /) -> dict[int, str]:
-        """The texts of those of the sorted ids that are known."""
-        ...
-
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks, /) -> None:
         """Marks those of the sorted ids, given with texts, that are known and not marked yet."""
         ...
 
     def gather(self, wanted: Gathered, /) -> None:
         """Adds the texts of ids that are known and not gathered yet."""
-        ...
-
-    @property
-    def is_limited(self) -> bool:
-        """Whether memory has no room for all terms, so that looking for one after the other is slow."""
         ...
 
 
@@ -195,8 +185,6 @@ class Dictionary:
         """The cache `terms` before it was last full: terms that are read again come back from here."""
         self._read_texts: dict[int, str] = {}
         """Texts that were looked up one by one; a dictionary shares them with those that extend it."""
-        self._ahead: tuple[TermColumns, ...] = ()
-        self._guard = Lock()
         self._leaving: Leaving | None = None
         self._request: Request | None = None
         self.recurring: dict[Quad, tuple[int, int, int, int]] = {}
@@ -266,10 +254,7 @@ class Dictionary:
 
     def _text_elsewhere(self, number: int) -> str | None:
         """The text of an id that was not entered one by one, or None."""
-        for part in self._new_columns:
-            if (known := part.text(number)) is not None:
-                return known
-        for part in (*self._columns, *self._ahead):
+        for part in (*self._new_columns, *self._columns):
             if (known := part.text(number)) is not None:
                 return known
         if self._leaving is not None:  # a sweep may move a term from here back to the texts meanwhile
@@ -278,20 +263,11 @@ class Dictionary:
                 return known
         return None if self._older is None else self._older.text_of(number)
 
-    def texts_of(self, numbers: Ids) -> dict[int, str]:
-        """The texts of those of the sorted ids that are known."""
-        found: dict[int, str] = {}
-        parts, leaving = (*self._new_columns, *self._columns), self.leaving()
-        for number in numbers.tolist():
-            text = self._texts.get(number) or next(
-                (known for part in parts if (known := part.text(number)) is not None), leaving.get(number)
-            )
-            if text is not None:
-                found[number] = text
-        if self._older is not None and len(found) < len(numbers):
-            unknown = [number for number in numbers.tolist() if number not in found]
-            found |= self._older.texts_of(np.array(unknown, dtype=np.int64))
-        return found
+    def known(self, numbers: Ids) -> TermColumns:
+        """The terms of those of the sorted, distinct ids that are known."""
+        wanted = Gathered(numbers)
+        self.gather(wanted)
+        return wanted.known()
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
         """Marks those of the sorted ids, given with texts, that are known and not marked yet."""
@@ -301,9 +277,9 @@ class Dictionary:
         for place, number, text in zip(found.tolist(), numbers[found].tolist(), given, strict=True):
             marks[place] = SAME if singles[number] == text else OTHER
         for part in (*self._new_columns, *self._columns):
-            part.match(numbers, texts, marks)
+            match(part, numbers, texts, marks)
         if leaving := self.leaving():
-            TermColumns.of(list(leaving.items())).match(numbers, texts, marks)
+            match(TermColumns.of(list(leaving.items())), numbers, texts, marks)
         if self._older is not None:
             self._older.match(numbers, texts, marks)
 
@@ -357,7 +333,7 @@ class Dictionary:
         return self.enter_together(hashes, texts)
 
     def enter_together(self, hashes: Ids, texts: Any) -> Ids:
-        """Like `enter_columns`, by columns however few there are: for older terms that are not in memory."""
+        """Like `enter_columns`, by columns however few there are."""
         if not len(hashes):
             return hashes
         order = np.argsort(hashes, kind="stable")
@@ -385,17 +361,6 @@ class Dictionary:
         found = np.empty_like(numbers)
         found[order] = numbers
         return found
-
-    def enter_ahead(self, terms: Iterable[Any]) -> None:
-        """Enters the terms of a batch at once: where older terms are not in memory, one by one is slow."""
-        new = [term for term in dict.fromkeys(terms) if term not in self.ids]
-        texts = [str(term) for term in new]
-        hashes = [self._exception(text) or self._hash(text) for text in texts]
-        given = np.fromiter(hashes, np.int64, len(hashes))
-        numbers = self.enter_together(given, pa.array(texts, pa.large_string()))
-        if len(self.ids) + len(new) > _CACHED_TERMS:
-            self.ids = {DefaultGraph(): DEFAULT_GRAPH}
-        self.ids.update(zip(new, numbers.tolist(), strict=True))
 
     def _claims(self, number: int, text: str) -> bool:
         """Claims an id for a text that is not an exception; returns whether the id stands for it."""
@@ -482,7 +447,7 @@ class Dictionary:
         """Adds the texts of ids that are known and not gathered yet."""
         texts = self._texts
         wanted.add_singles(texts)
-        for part in (*self._new_columns, *self._columns, *self._ahead):
+        for part in (*self._new_columns, *self._columns):
             wanted.add(part)
         if self._leaving is not None:
             wanted.add_singles(self._leaving.texts)
@@ -490,25 +455,6 @@ class Dictionary:
                 wanted.add_singles(self._texts)
         if self._older is not None:
             self._older.gather(wanted)
-
-    @property
-    def is_limited(self) -> bool:
-        return self._older is not None and self._older.is_limited
-
-    @contextmanager
-    def ahead(self, numbers: Ids) -> Iterator[None]:
-        """Context in which the texts of sorted, distinct ids are in memory.
-
-        A few ids are in as many places of a store's files as many are, so many are looked up together.
-        """
-        read = TermColumns(numbers, self.column(numbers))
-        with self._guard:
-            self._ahead = (*self._ahead, read)
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._ahead = tuple(part for part in self._ahead if part is not read)
 
     def term(self, number: int) -> Term | None:
         """The term of an id; None for UNDEF."""

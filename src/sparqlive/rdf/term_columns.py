@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -70,6 +70,16 @@ class TermColumns:
         return len(self.ids)
 
     @property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """How many bytes each text has."""
+        return np.diff(np.asarray(self._ends))
+
+    @property
+    def characters(self) -> npt.NDArray[np.uint8]:
+        """The bytes of all texts."""
+        return np.frombuffer(self._characters[self._ends[0] : self._ends[-1]], np.uint8)
+
+    @property
     def nbytes(self) -> int:
         return int(self.ids.nbytes + self.texts.nbytes)
 
@@ -99,20 +109,52 @@ class TermColumns:
         counts = np.bincount(buckets.view(np.int64), minlength=1 << (64 - self._shift))
         return np.append(0, np.cumsum(counts)).data
 
-    def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
-        """Marks those of the sorted ids, given with texts, that are here and not marked yet."""
-        if not len(self.ids) or not len(numbers):
-            return
-        start, stop = np.searchsorted(numbers, [self.ids[0], self.ids[-1]])
-        stop = min(int(stop) + 1, len(numbers))
-        places = np.searchsorted(self.ids, numbers[start:stop])
-        places[places == len(self.ids)] = 0
-        found = np.flatnonzero((self.ids[places] == numbers[start:stop]) & (marks[start:stop] == UNKNOWN))
-        if len(found):
-            known = self.texts.take(pa.array(places[found]))
-            given = texts.take(pa.array(found + start))
-            is_same = pc.equal(known, given).to_numpy(zero_copy_only=False)
-            marks[found + start] = np.where(is_same, SAME, OTHER)
+    @property
+    def first(self) -> int:
+        return int(self.ids[0]) if len(self.ids) else 0
+
+    @property
+    def last(self) -> int:
+        return int(self.ids[-1]) if len(self.ids) else -1
+
+    def found(self, numbers: Ids) -> tuple[Ids, pa.LargeStringArray]:
+        places = np.searchsorted(self.ids, numbers)
+        positions = np.flatnonzero(self.ids[places] == numbers)
+        return positions, self.texts.take(pa.array(places[positions]))
+
+
+class Part(Protocol):
+    """Some terms, sorted by id."""
+
+    @property
+    def first(self) -> int:
+        """The first id; above the last one if there is none."""
+        ...
+
+    @property
+    def last(self) -> int:
+        """The last id."""
+        ...
+
+    def found(self, numbers: Ids, /) -> tuple[Ids, pa.LargeStringArray]:
+        """Which of some sorted ids are here, by position, and their texts. All are from `first` to `last`."""
+        ...
+
+
+def match(part: Part, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
+    """Marks those of the sorted ids, given with texts, that a part has and that are not marked yet."""
+    start, stop = _range(part, numbers)
+    unknown = np.flatnonzero(marks[start:stop] == UNKNOWN) + start
+    if len(unknown):
+        positions, known = part.found(numbers[unknown])
+        found = unknown[positions]
+        is_same = pc.equal(known, texts.take(pa.array(found))).to_numpy(zero_copy_only=False)
+        marks[found] = np.where(is_same, SAME, OTHER)
+
+
+def _range(part: Part, numbers: Ids) -> tuple[int, int]:
+    """Where those of the sorted ids are that a part can have."""
+    return int(np.searchsorted(numbers, part.first)), int(np.searchsorted(numbers, part.last, "right"))
 
 
 class Gathered:
@@ -123,19 +165,13 @@ class Gathered:
         self._is_missing = np.ones(len(numbers), dtype=bool)
         self._found: list[tuple[Ids, pa.LargeStringArray]] = []
 
-    def missing(self, first: int, last: int) -> Ids:
-        """The positions of ids in a range that are still to be found."""
-        start = np.searchsorted(self.numbers, first)
-        stop = np.searchsorted(self.numbers, last, "right")
-        return np.flatnonzero(self._is_missing[start:stop]) + start
-
-    def add(self, part: TermColumns) -> None:
-        """Takes the texts of a part."""
-        missing = self.missing(int(part.ids[0]), int(part.ids[-1])) if len(part) else _NONE
+    def add(self, part: Part) -> None:
+        """Takes the texts that a part has."""
+        start, stop = _range(part, self.numbers)
+        missing = np.flatnonzero(self._is_missing[start:stop]) + start
         if len(missing):
-            places = np.searchsorted(part.ids, self.numbers[missing])
-            is_there = part.ids[places] == self.numbers[missing]
-            self._take(missing[is_there], part.texts.take(pa.array(places[is_there])))
+            positions, texts = part.found(self.numbers[missing])
+            self._take(missing[positions], texts)
 
     def add_singles(self, texts: Mapping[int, str]) -> None:
         """Takes texts from a dict, into which others may enter terms meanwhile."""
@@ -155,13 +191,17 @@ class Gathered:
         """All texts, in the order of the ids."""
         if self._is_missing.any():
             raise KeyError(int(self.numbers[self._is_missing][0]))
+        return self.known().texts
+
+    def known(self) -> TermColumns:
+        """Those that were found."""
         if len(self._found) == 1:
-            return self._found[0][1]
-        order = np.empty(len(self.numbers), np.int64)
-        if self._found:
-            order[np.concatenate([positions for positions, _ in self._found])] = np.arange(len(order))
-        nothing = pa.array([], pa.large_string())
-        return pa.concat_arrays([nothing, *(texts for _, texts in self._found)]).take(pa.array(order))
+            positions, texts = self._found[0]
+            return TermColumns(self.numbers[positions], texts)
+        positions = np.concatenate([_NONE, *(positions for positions, _ in self._found)])
+        order = np.argsort(positions)
+        texts = pa.concat_arrays([pa.array([], pa.large_string()), *(texts for _, texts in self._found)])
+        return TermColumns(self.numbers[positions[order]], texts.take(pa.array(order)))
 
 
 def is_in(numbers: Ids, known: Ids) -> npt.NDArray[np.bool_]:

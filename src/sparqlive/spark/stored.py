@@ -20,12 +20,13 @@ from sparqlive.engine.to_spark import ensure_changes, ensure_epoch
 from sparqlive.engine.view import View
 from sparqlive.errors import Error, StoreFailed, ViewFailed
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.rdf.term_columns import Gathered
 from sparqlive.session import Session
 from sparqlive.sparql.arrow import ColumnType, Typing, plain_text
 from sparqlive.sparql.column_names import EPOCH, WEIGHT
 from sparqlive.store.locks import lend
 from sparqlive.store.place import Place
-from sparqlive.store.runs import QUADS, TERMS, RunFile, group_bounds, names_of, read_columns, read_terms_of
+from sparqlive.store.runs import QUADS, TERMS, RunFile, names_of, read_columns, term_groups
 from sparqlive.store.store import Store
 from sparqlive.store.streaming import StoredParts, parts_of
 from sparqlive.zset.run import Column
@@ -46,32 +47,15 @@ class TermFiles:
 
     def texts(self, ids: Column) -> pa.Array:
         """The texts of distinct, sorted ids."""
-        where = np.full(len(ids), -1, dtype=np.int64)
-        found: list[pa.Array] = []
-        count = 0
-
-        def add(places: Column, texts: pa.Array) -> None:
-            nonlocal count
-            where[places] = count + np.arange(len(places))
-            found.append(texts.cast(pa.large_string()))
-            count += len(places)
-
-        few = [place for place, number in enumerate(ids.tolist()) if number in self.few] if self.few else []
-        add(np.array(few, dtype=np.int64), pa.array([self.few[int(ids[p])] for p in few], pa.large_string()))
+        wanted = Gathered(ids)
+        wanted.add_singles(self.few)
         for run in self.files:
-            chosen = []
-            for group, first, last in group_bounds(self.place, run):
-                begin, end = np.searchsorted(ids, first), np.searchsorted(ids, last, side="right")
-                if begin < end:
-                    chosen.append((group, begin, end))
-            read = read_terms_of(self.place, run, [group for group, _, _ in chosen])
-            for terms, (_, begin, end) in zip(read, chosen, strict=True):
-                places = np.minimum(np.searchsorted(terms.ids, ids[begin:end]), len(terms.ids) - 1)
-                hits = np.flatnonzero(terms.ids[places] == ids[begin:end])
-                add(hits + begin, terms.texts.take(pa.array(places[hits])))
-        if (where < 0).any():
-            raise StoreFailed("The store has an id without a term. Run: sparqlive check")
-        return pa.concat_arrays(found).take(pa.array(where)).cast(pa.string())
+            for part in term_groups(self.place, run, ids):
+                wanted.add(part)
+        try:
+            return wanted.texts().cast(pa.string())
+        except KeyError as error:
+            raise StoreFailed("The store has an id without a term. Run: sparqlive check") from error
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,9 @@ from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.sparql.memory import give_back
 from sparqlive.store.compaction import Each
 from sparqlive.store.quad_maps import QuadMaps
-from sparqlive.store.runs import QUADS, TERMS, RunFile
+from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.store import Store
 from sparqlive.store.tables import Tables
-from sparqlive.store.term_runs import TermRuns
 
 # A compaction starts when more changed rows, or more epochs, than this wait to be folded.
 DUE_ROWS = 200_000
@@ -41,7 +40,7 @@ class Compactor:
         store: Store,
         lock: AbstractContextManager[Any],
         mapped: Callable[[Sequence[RunFile]], QuadMaps | None],
-        moved: Callable[[QuadMaps | None, TermRuns], None],
+        moved: Callable[[QuadMaps | None], None],
         kept_from: Callable[[], int],
     ) -> None:
         """Calls `mapped` to map new files of quads, and `moved` with what it returned, under the lock.
@@ -59,11 +58,6 @@ class Compactor:
         self._thread: threading.Thread | None = None
         self._rows = store.waiting_rows()
         self._epochs = 0
-        self._terms: TermRuns | None = None
-
-    def opened(self, terms: TermRuns) -> None:
-        """Sets the files of terms that the session has opened."""
-        self._terms = terms
 
     def count_epoch(self, rows: int) -> None:
         """Counts an epoch, and starts a compaction if one is due; called under the lock."""
@@ -94,23 +88,18 @@ class Compactor:
             with self._store.catalog.snapshot() as snapshot:
                 relations = [name for name in snapshot.bases() if everything or _pays(snapshot, name)]
                 terms = self._store.fold_terms(snapshot, folder, self.each)
+                self._store.map_terms(terms[0])
                 folded = list(self._store.fold(snapshot, folder, relations, self.each))
                 runs = {run.path: run for run in snapshot.runs(QUADS)}
-                term_runs = {run.path: run for run in snapshot.runs(TERMS)}
             for one in folded:
                 if one.relation == QUADS:
                     runs = _replaced(runs, one.replaced, one.runs)
-            term_runs = _replaced(term_runs, terms[1], terms[0])
             maps = self._mapped(list(runs.values()))
-            known = () if self._terms is None else (self._terms,)
-            dictionary = self._store.terms_of(term_runs.values(), *known)
-            if any(one.is_read for one in known) and not dictionary.is_limited:
-                dictionary.read()
             with self._lock, uninterrupted:
                 self._store.install(folded, terms)
-                dictionary = self._store.terms(dictionary, *known)  # epochs may have brought files meanwhile
-                self._moved(maps, dictionary)
-                self._terms = dictionary
+                self._moved(maps)
+            if maps is not None:
+                maps.remove_others()
         self._forget()
         give_back()
 

@@ -45,7 +45,7 @@ _MAGIC, _VERSION = b"sprqlmap", 1
 # Magic, version, length of the description, number of blocks, length of the file, checksum of the header.
 _PREFIX = struct.Struct("<8sIIQQQ")
 _ALIGNMENT = 64
-_TYPES = {np.dtype(kind).str for kind in (np.int64, np.uint64, np.uint32)}
+_TYPES = {np.dtype(kind).str for kind in (np.int64, np.uint64, np.uint32, np.uint8)}
 _COLUMN_BYTES = 8
 # So many buckets of a directory are checked at a time: they lead to about one block of each column.
 _BUCKET_BITS = 13
@@ -58,6 +58,10 @@ class UnusableMap(StoreFailed):
         """`source`: the map that was open when it turned out to be damaged."""
         super().__init__(f"The map {path} cannot be used: {reason}. Delete it, and it is created again.")
         self.source = source
+
+
+class UnwritableMap(StoreFailed):
+    """A map cannot be written: the disk is full, or the folder is not writable."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ def writing(path: Path, sources: Sequence[str], sections: Sections) -> Iterator[
             os.close(descriptor)
         _sync_folder(path.parent)
     except OSError as error:
-        raise StoreFailed(f"The map {path} could not be written: {error}.") from error
+        raise UnwritableMap(f"The map {path} could not be written: {error}.") from error
 
 
 def write_map(path: Path, sources: Sequence[str], arrays: Mapping[str, Array]) -> None:
@@ -291,6 +295,29 @@ class Map:
                     reason = f"block {place} of its section {name} is damaged"
                     raise UnusableMap(self.path, reason, self)
                 self._is_checked[block] = 1
+
+    def check_ranges(self, name: str, starts: Array, stops: Array) -> None:
+        """Like `check`, for many ranges of numbers; raises as well if one is not within the section."""
+        section = self._layout.sections[name]
+        if not ((starts >= 0) & (starts <= stops) & (stops <= section.length)).all():
+            raise UnusableMap(self.path, f"its section {name} is shorter than others say")
+        end = section.first_block + _blocks(section.nbytes)
+        if self._is_checked.find(0, section.first_block, end) < 0:
+            return
+        filled = starts < stops
+        first = starts[filled] * section.item // BLOCK
+        last = (stops[filled] * section.item - 1) // BLOCK
+        is_read = np.zeros(end - section.first_block, dtype=bool)
+        is_read[first] = is_read[last] = True
+        for place in np.flatnonzero(last - first > 1).tolist():
+            is_read[first[place] : last[place]] = True
+        for block in np.flatnonzero(is_read).tolist():
+            start = block * BLOCK // section.item
+            self.check(name, start, start + 1)
+
+    def unchecked(self, name: str) -> Array:
+        """A section for single lookups, whose caller checks each part before reading it."""
+        return self._unchecked(self._for_lookups, name)
 
     def array(self, name: str, start: int = 0, stop: int | None = None) -> Array:
         """A section or a slice of it, checked, for reading all of it."""

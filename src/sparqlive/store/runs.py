@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 import xxhash
 
 from sparqlive.errors import StoreFailed
-from sparqlive.rdf.term_columns import TermColumns, large
+from sparqlive.rdf.term_columns import TermColumns, is_in, large
 from sparqlive.sparql.columns import REPEATING, has_types, term_table
 from sparqlive.store.layout import ROWS_PER_GROUP, TERMS_PER_GROUP, write_run
 from sparqlive.store.place import Place, Readable
@@ -35,8 +35,6 @@ ROWS_A_FILE = 1_000_000
 # The end of a file: the length of the footer before it, and the name of the format.
 _END_BYTES = 8
 _DIGEST_BYTES = 8
-ALL_GROUPS = -1
-"""Stands for all row groups of a file."""
 _READ_BYTES = 1 << 22
 # The rows that show whether a column has one value.
 _SAMPLE = 1 << 10
@@ -202,17 +200,13 @@ def compare_chunk(place: Place, run: RunFile, chunk: Chunk, content: memoryview)
 class Verified:
     """An open file; each part is compared with its digest before it is read."""
 
-    def __init__(self, place: Place, run: RunFile, stream: Readable, metadata: Any = None) -> None:
-        """`metadata`: what its footer says, if it was read before."""
+    def __init__(self, place: Place, run: RunFile, stream: Readable) -> None:
         self._stream = stream
         self._digests = run.digests
-        if run.digests and metadata is None:
+        if run.digests:
             _compare(run.digests, 1, _footer(stream))
         self._file = pq.ParquetFile(
-            place.path(run.path),
-            metadata=metadata,
-            filesystem=place.files,
-            page_checksum_verification=True,
+            place.path(run.path), filesystem=place.files, page_checksum_verification=True
         )
         self.metadata = self._file.metadata
         # Not those of `metadata.schema`: that and the metadata refer to each other, so the garbage collector
@@ -281,13 +275,10 @@ def _groups(metadata: Any, start: int, stop: int) -> tuple[list[int], int]:
 
 
 @contextmanager
-def verified(place: Place, run: RunFile, metadata: Any = None) -> Iterator[Verified]:
-    """Opens a file; each part of it is compared with its digest before it is read.
-
-    `metadata`: what its footer says, if it was read before.
-    """
+def verified(place: Place, run: RunFile) -> Iterator[Verified]:
+    """Opens a file; each part of it is compared with its digest before it is read."""
     with _DamageReport(place, run.path), place.opened(run.path) as stream:
-        file = Verified(place, run, stream, metadata)
+        file = Verified(place, run, stream)
         try:
             yield file
         finally:
@@ -377,22 +368,29 @@ def group_bounds(place: Place, run: RunFile) -> list[tuple[int, int, int]]:
 
 def read_terms(place: Place, run: RunFile) -> TermColumns:
     """Reads a terms file."""
-    return next(read_terms_of(place, run, [ALL_GROUPS]))
-
-
-def read_terms_of(place: Place, run: RunFile, groups: Iterable[int]) -> Iterator[TermColumns]:
-    """Reads row groups of a terms file, one after the other."""
     with verified(place, run) as file:
-        yield from terms_in(file, groups)
+        return _terms(file, range(file.metadata.num_row_groups))
 
 
-def terms_in(file: Verified, groups: Iterable[int]) -> Iterator[TermColumns]:
-    """Row groups of a terms file that is open, one after the other."""
-    for group in groups:
-        numbers = range(file.metadata.num_row_groups) if group == ALL_GROUPS else [group]
-        table = file.read_groups(list(numbers), ("id", "term"))
-        texts = pa.concat_arrays([large(chunk) for chunk in table.column("term").chunks])
-        yield TermColumns(table.column("id").to_numpy(), texts)
+def term_groups(place: Place, run: RunFile, wanted: Column | None = None) -> Iterator[TermColumns]:
+    """The row groups of a terms file, one after the other.
+
+    `wanted`: sorted ids. Then the row groups that have some of them; of others no texts are read.
+    """
+    with verified(place, run) as file:
+        for group, first, last in file.bounds("id"):
+            if wanted is not None:
+                low, high = np.searchsorted(wanted, first), np.searchsorted(wanted, last, "right")
+                ids = file.read_groups([group], ("id",)).column("id").to_numpy() if low < high else wanted[:0]
+                if not is_in(wanted[low:high], ids).any():
+                    continue
+            yield _terms(file, [group])
+
+
+def _terms(file: Verified, groups: Sequence[int]) -> TermColumns:
+    table = file.read_groups(groups, ("id", "term"))
+    texts = pa.concat_arrays([large(chunk) for chunk in table.column("term").chunks])
+    return TermColumns(table.column("id").to_numpy(), texts)
 
 
 def terms_with_prefix(terms: TermColumns, prefixes: Sequence[str]) -> dict[int, str]:

@@ -20,11 +20,12 @@ from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from sparqlive.errors import StoreFailed
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store.catalog import Catalog, Durability
-from sparqlive.store.commits import Commit, TermRun, in_files, is_large
+from sparqlive.store.commits import Commit, in_files, is_large
 from sparqlive.store.compaction import Each, Folded, fold, write_sorted_quads
 from sparqlive.store.deltas import delta_parts, read_changes, read_deltas
 from sparqlive.store.ground import CATALOG, is_harmless
@@ -48,7 +49,8 @@ from sparqlive.store.runs import (
 from sparqlive.store.seals import Damaged
 from sparqlive.store.seeking import Readers
 from sparqlive.store.tables import Tables, check_terms
-from sparqlive.store.term_runs import MOST_BYTES, MergeTerms, TermRuns, write_term_run
+from sparqlive.store.term_maps import TermMaps
+from sparqlive.store.term_runs import MergeTerms, TermRuns, write_term_run
 from sparqlive.zset.relation import Elsewhere, rows_of
 from sparqlive.zset.run import Column, Run
 
@@ -120,15 +122,12 @@ class Store:
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
         runs: str | os.PathLike[str] | None = None,
-        term_bytes: int = MOST_BYTES,
         cached_bytes: int | None = None,
     ) -> None:
         """`runs`: an address for the runs of a new store, instead of its directory.
 
-        `term_bytes`: how much memory the terms of files may use; `cached_bytes`: how much of the quads
-        that were read from files stays in memory.
+        `cached_bytes`: how much of the quads that were read from files stays in memory.
         """
-        self._term_bytes = term_bytes
         self._cached_bytes = cached_bytes
         self.directory = Path(directory)
         address = None if runs is None else address_of(runs)
@@ -155,6 +154,7 @@ class Store:
             self.place = self._place(address)
             self._check_link()
             self.readers = Readers(self.place)
+            self.term_maps = TermMaps(self.place, self.directory)
             self._check_runs()
             if read_only:
                 self._take_lease()
@@ -243,6 +243,7 @@ class Store:
         if self._lease is not None:
             self._lease.move(epoch)
         self.readers.keep({run.path for run in self.catalog.all_runs()})
+        self.term_maps.keep(self.term_runs(), is_writer=False)
 
     # Files
 
@@ -267,6 +268,7 @@ class Store:
         unused = {path for path, epoch in replaced.items() if oldest is None or epoch < oldest}
         named = {run.path for run in self.catalog.all_runs()} | (replaced.keys() - unused)
         self.readers.keep(named)
+        self.term_maps.keep(self.term_runs(), is_writer=True)
         try:
             for path in unused - named:
                 self.place.remove(stored_run(self.place.folder, path))
@@ -356,17 +358,19 @@ class Store:
         for _, stored in self.catalog.deltas(name, base.epoch):
             yield from delta_parts(self.place, name, stored)
 
-    def terms(self, *known: TermRuns) -> TermRuns:
-        """The files of terms, of which `known` have read some; newer terms are in the catalog."""
-        return TermRuns(self.readers, self.term_runs(), *known, most_bytes=self._term_bytes)
+    def terms(self) -> TermRuns:
+        """The terms in files; newer terms are in the catalog."""
+        return TermRuns(self.term_maps, self.term_runs())
 
     def term_runs(self) -> list[RunFile]:
         """The files of terms, staged ones included."""
         return [*self.catalog.runs(TERMS), *self.staged_terms]
 
-    def terms_of(self, runs: Iterable[RunFile], *known: TermRuns) -> TermRuns:
-        """The terms of some files, of which `known` have read some."""
-        return TermRuns(self.readers, runs, *known, most_bytes=self._term_bytes)
+    def map_terms(self, runs: Iterable[RunFile]) -> None:
+        """Writes the maps of new files on local disks, so that no query waits for them."""
+        for run in runs:
+            if run.relation == TERMS and isinstance(self.place, LocalPlace):
+                self.term_maps.file(run).open()
 
     def sources(self, more_terms: Callable[[], Iterable[tuple[int, str]]]) -> Sources:
         """The files of quads and terms, and the part not in files yet, for readers outside this process."""
@@ -387,6 +391,10 @@ class Store:
                 files += stored
                 deletes += self.catalog.deletes(epoch)
         return LaterChanges(np.concatenate(rows), self._verified(files), deletes)
+
+    def term_tables(self) -> dict[str, Callable[[], pa.Table]]:
+        """Makes tables of the terms in each file, in mapped memory."""
+        return {run.path: self.term_maps.file(run).table for run in self.term_runs()}
 
     def term_files(self) -> list[str]:
         """The files of terms, for readers that do not compare digests."""
@@ -487,7 +495,7 @@ class Store:
 
     # Writing
 
-    def _with_files(self, commit: Commit, register: Callable[[Commit], None]) -> TermRun | None:
+    def _with_files(self, commit: Commit, register: Callable[[Commit], None]) -> RunFile | None:
         """Writes the large parts of a commit to files, and has the rest and their names registered.
 
         Returns the file of its terms, if there is one.
@@ -497,10 +505,12 @@ class Store:
             return None
         with self.attempt() as folder:
             filed, terms = in_files(self.place, folder, commit)
+            if terms is not None:
+                self.term_maps.written(*terms)
             register(filed)
-            return terms
+            return None if terms is None else terms[0]
 
-    def commit(self, commit: Commit) -> TermRun | None:
+    def commit(self, commit: Commit) -> RunFile | None:
         """Makes an epoch durable; returns the file of its terms, if there is one."""
         return self._with_files(commit, self._commit)
 
@@ -511,7 +521,7 @@ class Store:
 
     def keep(
         self, name: str, text: str, base: str | None, refresh: str, owner: str | None, commit: Commit
-    ) -> TermRun | None:
+    ) -> RunFile | None:
         """Registers a view, with the first content of its relations and their terms."""
 
         def register(commit: Commit) -> None:
@@ -531,7 +541,7 @@ class Store:
         """The recorded owner of a view, if any."""
         return self.catalog.meta(f"owner/{name}") or None
 
-    def save(self, name: str, commit: Commit, since: int) -> TermRun | None:
+    def save(self, name: str, commit: Commit, since: int) -> RunFile | None:
         """Writes the recomputed content of a view, whose history starts at an epoch."""
 
         def register(commit: Commit) -> None:
@@ -542,7 +552,7 @@ class Store:
 
         return self._with_files(commit, register)
 
-    def refresh(self, name: str, commit: Commit) -> TermRun | None:
+    def refresh(self, name: str, commit: Commit) -> RunFile | None:
         """Brings a view to an existing epoch."""
 
         def register(commit: Commit) -> None:

@@ -36,7 +36,7 @@ from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Layers, QuadRuns, Segment, segments_of
 from sparqlive.store.runs import QUADS, RunFile, read_columns, terms_with_prefix
 from sparqlive.store.seeking import Readers
-from sparqlive.store.term_runs import TermRuns
+from sparqlive.store.term_runs import texts_in
 from sparqlive.zset.columns import ColumnRows, group_starts, last_rows
 
 Parse = Callable[[str, Encoder], Sequence[Part]]
@@ -165,10 +165,10 @@ def _with_stored(task: QuadTask, has_weights: bool, quads: QuadRuns) -> _ChangeT
 
 def _taken(place: Place, known: Known, terms: Sequence[_Terms]) -> Callable[[Sequence[int]], set[int]]:
     """Which ids stand for a term, in the store or among the new ones."""
-    files = TermRuns(Readers(place), [run for one in terms for run in one.runs])
+    files = [run for one in terms for run in one.runs]
 
     def taken(numbers: Sequence[int]) -> set[int]:
-        return {n for n in numbers if known.text_of(n) is not None or files.text_of(n) is not None}
+        return {n for n in numbers if known.text_of(n) is not None} | texts_in(place, files, numbers).keys()
 
     return taken
 
