@@ -99,7 +99,7 @@ def test_snapshots_stay_as_they_were_over_bases_that_move(seed: int, monkeypatch
     present = {random_quad(pick) for _ in range(pick.choice((0, 40, 300)))}
     first = set(present)
     quads = Quads()
-    quads.attach(lambda: (FakeMaps(first), net(first, first)), len(first))
+    quads.attach(lambda: (FakeMaps(first), net(first, first)), len(first), is_blank=not first)
     lent = []
     for _ in range(30):
         if pick.random() < 0.25:

@@ -62,8 +62,8 @@ class StoredData:
         runs = store.catalog.runs(QUADS)
         check_present(store.place, runs)
         base = sum(run.rows for run in runs)
-        later = sum(int(rows[:, 4].sum()) for _, rows in store.changes(store.quads_epoch()))
-        self._quads.attach(self._loaded, base + later)
+        log = [int(rows[:, 4].sum()) for _, rows in store.changes(store.quads_epoch())]
+        self._quads.attach(self._loaded, base + sum(log), is_blank=not base and not log)
 
     def _loaded(self) -> tuple[Base, ColumnRows]:
         """The maps of the base, and the net changes after it, sorted by p."""

@@ -31,6 +31,7 @@ from sparqlive.quads.reading import (
     readers_by_identity,
     sorted_run,
     tables_of,
+    whole_order,
 )
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.quads.snapshot import Snapshot
@@ -53,6 +54,9 @@ class Quads:
         self.base: Base = MemoryBase()
         self._load: Callable[[], tuple[Base, ColumnRows]] | None = None
         """Gives the base and the changes after it, when something is first read or changed."""
+        self._is_loading = False
+        self._is_blank = True
+        """Whether what it will load has no quads, not even deleted ones."""
         self._parts: dict[int, Part] = {}
         self._touched: list[Part] = []
         self._is_split = False
@@ -80,15 +84,15 @@ class Quads:
     def _read(self) -> None:
         """Reads the base that was attached."""
         with self.lending:
-            if self._load is not None:
-                load, self._load = self._load, None
-                try:
-                    base, log = load()
-                except BaseException:
-                    self._load = load
-                    raise
-                self.base = base
-                self._apply_unseen(log)
+            if self._load is None or self._is_loading:
+                return
+            self._is_loading = True  # others wait for the lock until all of it is there
+            try:
+                self.base, changes = self._load()
+                self._apply_unseen(changes)
+                self._load = None
+            finally:
+                self._is_loading = False
 
     def _apply_unseen(self, changes: ColumnRows) -> None:
         """Applies the changes after a new base, which plans have seen, and which are counted."""
@@ -142,6 +146,10 @@ class Quads:
         """The quads of a predicate that changed, or that plans read."""
         return self._parts.get(predicate)
 
+    def live_predicates(self) -> list[int]:
+        """The predicates with such a part."""
+        return list(self._parts)
+
     @property
     def is_wide(self) -> bool:
         """Whether there are so many predicates that lookups without one should not visit each."""
@@ -166,20 +174,13 @@ class Quads:
         return found
 
     def _ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
-        positions = POSITIONS[order]
         if self._load is not None:
             self._read()
         if self.base.is_mapped:
-            relation = KeyedRelation(4, key_length, self.base.whole(order))
-            rows = (
-                ([quad[i] for i in positions], quad[4])
-                for part in list(self._parts.values())
-                for quad in part.changed_rows()
-            )
-            relation.apply_all([(relation.key_of(r), relation.value_of(r), w) for r, w in rows])
+            relation = whole_order(self.base, self._parts.values(), order, key_length)
         else:
             relation = KeyedRelation(4, key_length, sorted_run(self.parts(), order))
-        self._stage_order(relation, positions, self._changes)
+        self._stage_order(relation, POSITIONS[order], self._changes)
         return relation
 
     def _stage_order(
@@ -228,7 +229,7 @@ class Quads:
     def is_blank(self) -> bool:
         """Whether there are no quads, not even deleted ones in a run."""
         if self._load is not None:
-            return False
+            return self._is_blank
         return not self.base.size and not any(part.forward.size_about() for part in self._parts.values())
 
     # What plans read
@@ -401,11 +402,11 @@ class Quads:
         if self._load is not None:
             self._read()
         self._passing = {}
-        with self.lending:
+        with self.lending:  # a query may make an order meanwhile
             self._stage_parts(changes)
-        self._changes = changes
-        for (order, _), relation in self._orders.items():
-            self._stage_order(relation, POSITIONS[order], changes)
+            self._changes = changes
+            for (order, _), relation in self._orders.items():
+                self._stage_order(relation, POSITIONS[order], changes)
         self.staged = self._by_scope(changes)
         for scope, listed in self.staged.items() if self._counted else ():
             for counted in self._counted.get(scope, {}).values():
@@ -570,12 +571,13 @@ class Quads:
 
     # Bases of a store
 
-    def attach(self, load: Callable[[], tuple[Base, ColumnRows]], size: int) -> None:
+    def attach(self, load: Callable[[], tuple[Base, ColumnRows]], size: int, *, is_blank: bool) -> None:
         """Attaches quads of a known number to empty ones.
 
         `load` is called when they are first read, for the base and the net changes after it, sorted by p.
+        `is_blank`: there are none, not even deleted ones.
         """
-        self._load = load
+        self._load, self._is_blank = load, is_blank
         self.size += size
 
     def count(self, inserted: int, deleted: int) -> None:
@@ -587,7 +589,7 @@ class Quads:
         with self.lending:
             if self._load is not None or not (self._parts or self._orders or self._snapshots):
                 self._detach_snapshots()
-                self._load = load
+                self._load, self._is_blank = load, False
                 return
             base, changes = load()
             self._detach_snapshots()

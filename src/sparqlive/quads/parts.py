@@ -281,24 +281,6 @@ class Part:
         for pairs in (self.pairs, *self.by_graph.values()):
             pairs.merge_deleted()
 
-    def changed_rows(self) -> Iterable[tuple[int, int, int, int, int]]:
-        """The changes after the base, as quads with a weight."""
-        forward = self.forward
-        rows: list[tuple[tuple[int, ...], int]] = []
-        if self._base.part("pso", self.predicate) is None:
-            rows += [(row, 1) for row in forward.rows_before()]
-        else:
-            if forward.late is not None:
-                assert forward.late.weights is not None
-                rows += zip(forward.late.rows(), forward.late.weights.tolist(), strict=True)
-            for key, values in forward.overlay.items():
-                for value, weight in values.items():
-                    rows.append(((key, value) if self.is_single else (key, *value), weight))
-        for row, weight in rows:
-            graph = row[2] if len(row) == 3 else self.graph
-            assert graph is not None
-            yield row[0], self.predicate, row[1], graph, weight
-
     @property
     def nbytes(self) -> int:
         return self.pairs.nbytes + sum(pairs.nbytes for pairs in self.by_graph.values())

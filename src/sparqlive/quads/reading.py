@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sparqlive.quads.base import POSITIONS, WholeOrder
+from sparqlive.quads.base import POSITIONS, Base, WholeOrder
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Quad, Scope
 from sparqlive.zset.relation import KeyedRelation, Row
 from sparqlive.zset.run import Column, Run
@@ -190,6 +190,32 @@ def _table(
         subjects, objects, graphs = subjects[chosen], objects[chosen], [graphs[0][chosen]]
     if len(subjects):
         yield PairTable(part.predicate, graphs[0], subjects, objects, gone)
+
+
+def whole_order(base: Base, parts: Iterable[PartReader], order: WholeOrder, key_length: int) -> KeyedRelation:
+    """All quads of a mapped base in an order, with the changes that parts have after it."""
+    relation, positions = KeyedRelation(4, key_length, base.whole(order)), POSITIONS[order]
+    for part in parts:
+        changes = []
+        for *quad, weight in _changes_of(part, base):
+            row = [quad[position] for position in positions]
+            changes.append((relation.key_of(row), relation.value_of(row), weight))
+        relation.apply_all(changes)
+    return relation
+
+
+def _changes_of(part: PartReader, base: Base) -> Iterator[tuple[int, int, int, int, int]]:
+    """The changes of a part after the base, as quads with a weight."""
+    forward = part.forward
+    if base.part("pso", part.predicate) is None:
+        rows: Iterable[tuple[Row, int]] = ((row, 1) for row in forward.rows_before())
+    else:
+        columns, weights = forward.changes_after_run()
+        rows = zip(zip(*(column.tolist() for column in columns), strict=True), weights.tolist(), strict=True)
+    for row, weight in rows:
+        graph = row[2] if len(row) == 3 else part.graph
+        assert graph is not None, "a part that has rows has a graph"
+        yield row[0], part.predicate, row[1], graph, weight
 
 
 def sorted_run(parts: Iterable[PartReader], order: WholeOrder) -> Run:

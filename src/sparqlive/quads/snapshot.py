@@ -26,6 +26,7 @@ from sparqlive.quads.reading import (
     readers_by_identity,
     sorted_run,
     tables_of,
+    whole_order,
 )
 from sparqlive.quads.scope import Change, Quad, Scope
 from sparqlive.zset.relation import KeyedRelation, LentRelation
@@ -146,6 +147,10 @@ class Snapshot:
                 quads = self._quads
                 if quads is not None and quads.is_last(self):
                     found = quads.ordered(order, key_length).lend()
+                elif self._base.is_mapped:
+                    changed = {*self._parts, *(() if quads is None else quads.live_predicates())}
+                    parts = filter(None, map(self.part, changed))
+                    found = whole_order(self._base, parts, order, key_length).lend()
                 else:
                     found = KeyedRelation(4, key_length, sorted_run(self.parts(), order)).lend()
                 self._orders[order, key_length] = found
