@@ -79,6 +79,7 @@ def fill(path: Path, *batches: Collection[ox.Quad]) -> set[Row]:
         for batch in batches:
             session.load(batch)
             session.compact()
+        session.compact(maps=True)  # each test creates those that it needs
     return ids(quad for batch in batches for quad in batch)
 
 

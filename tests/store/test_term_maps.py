@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -278,7 +279,7 @@ def test_reading_goes_on_after_maps_and_files_were_removed(tmp_path: Path) -> No
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, folder: Path, error: int) -> None:
-    """As on a full disk, or in a folder that cannot be written."""
+    """As on a full disk, or in a folder that may not be written."""
     real = maps.open_private
 
     def refused(path: Path, *more: Any) -> Any:
@@ -287,9 +288,10 @@ def refuse(monkeypatch: pytest.MonkeyPatch, folder: Path, error: int) -> None:
         return real(path, *more)
 
     monkeypatch.setattr(maps, "open_private", refused)
+    monkeypatch.setattr(map_folder, "open_private", refused)
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize("error", [errno.EACCES, errno.EROFS])
 def test_maps_among_the_caches(
     tmp_path: Path, caches: Path, monkeypatch: pytest.MonkeyPatch, error: int
 ) -> None:
@@ -307,7 +309,7 @@ def test_maps_among_the_caches(
     later.keep([other], is_writer=False)
     assert not [*caches.rglob("*.map")], "readers keep their caches clean"
     refuse(monkeypatch, caches, error)
-    with pytest.raises(StoreFailed, match=r"could not be written.*could not be written.*XDG_CACHE_HOME"):
+    with pytest.raises(StoreFailed, match=r"neither there nor in the cache.*XDG_CACHE_HOME"):
         opened(tmp_path, file).text_of(0)
 
 
@@ -336,7 +338,7 @@ def expected(stop: int) -> set[str]:
 
 
 def maps_of(path: Path) -> set[str]:
-    return {*MapFolder(path / "maps").names()}
+    return {name for name in MapFolder(path / "maps").names() if name.startswith(term_maps.PREFIX)}
 
 
 @pytest.mark.usefixtures("small")
@@ -370,10 +372,8 @@ def test_stores_without_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         session.compact()
         for name in maps_of(tmp_path):
             (tmp_path / "maps" / name).unlink()
-        (tmp_path / "maps").rmdir()
         assert names(session) == expected(100)
-    (tmp_path / "maps").mkdir()
-    (tmp_path / "maps").rmdir() if not [*(tmp_path / "maps").iterdir()] else None
+    shutil.rmtree(tmp_path / "maps")
     with sparqlive.open(tmp_path) as session:
         assert names(session) == expected(100)
         assert session.apply(insert=named(0, 100)).ignored == 100
@@ -382,19 +382,11 @@ def test_stores_without_maps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("small")
-def test_a_full_disk_refuses_the_epoch(tmp_path: Path, caches: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_refuses_the_epoch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with sparqlive.open(tmp_path) as session:
         session.apply(insert=named(0, 100))
         with monkeypatch.context() as patch:
             refuse(patch, tmp_path, errno.ENOSPC)
-            real = map_folder.writing
-
-            def full(path: Path, *more: Any) -> Any:
-                if path.is_relative_to(caches):
-                    raise maps.UnwritableMap(f"The map {path} could not be written: No space left.")
-                return real(path, *more)
-
-            patch.setattr(map_folder, "writing", full)
             with pytest.raises(StoreFailed, match="No space left"):
                 session.apply(insert=named(100, 200))
         assert names(session) == expected(100)
@@ -431,7 +423,7 @@ def test_killed_while_a_map_is_written(tmp_path: Path, step: str) -> None:
     with sparqlive.open(tmp_path) as session:
         assert names(session) == expected(100)
         session.compact()
-        assert {path.name for path in (tmp_path / "maps").iterdir()} == maps_of(tmp_path)
+        assert all(path.suffix == ".map" for path in (tmp_path / "maps").iterdir()), "nothing unfinished"
         session.check()
 
 

@@ -11,7 +11,7 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
@@ -19,19 +19,9 @@ from uuid import uuid4
 from xxhash import xxh3_128_hexdigest
 
 from sparqlive.errors import StoreFailed
-from sparqlive.store.maps import (
-    UNFINISHED,
-    Map,
-    MapWriter,
-    Sections,
-    UnusableMap,
-    UnwritableMap,
-    writing,
-)
+from sparqlive.store.maps import UNFINISHED, Map, MapWriter, Sections, UnusableMap, writing
 from sparqlive.store.private import make_directory, make_folder, open_private
 
-FOLDER = "maps"
-"""The folder in the directory of a store."""
 _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*\.map")
 _UNFINISHED = re.compile(_NAME.pattern + "-[0-9a-f]{32}" + re.escape(UNFINISHED))
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -44,15 +34,7 @@ _REMOTE = re.compile(
 
 def map_folder(directory: Path) -> Path:
     """The folder for the maps of a store: in its directory, or else among the caches of this machine."""
-    return directory / FOLDER if is_local(directory) else cache_folder(directory)
-
-
-def map_folders(directory: Path) -> list[Path]:
-    """The folders that maps of a store may be in, of which the first that can be written gets new ones."""
-    found = [map_folder(directory)]
-    with suppress(StoreFailed, RuntimeError):  # no cache on a local disk, or no home directory
-        found.append(cache_folder(directory))
-    return list(dict.fromkeys(found))
+    return directory / "maps" if is_local(directory) else cache_folder(directory)
 
 
 def cache_folder(directory: Path) -> Path:
@@ -132,36 +114,22 @@ class MapFolders:
             found = [folder for folder in (cache_folder(self._directory),) if folder.is_dir()]
         return [MapFolder(folder) for folder in dict.fromkeys((*found, own))]
 
-    def create(self, write: Callable[[MapFolder], Map]) -> Map:
-        """Has a map written into the first folder where this works, and opened."""
-        errors = []
-        for path in map_folders(self._directory):
-            try:
-                return write(MapFolder(path))
-            except UnwritableMap as error:
-                errors.append(str(error))
-        raise StoreFailed(
-            f"{' '.join(errors)} The store cannot read its terms without it. Free some disk space, or set "
-            f"XDG_CACHE_HOME to a directory that can be written."
-        )
-
     def remove_others(self, prefix: str, names: Set[str], *, is_writer: bool) -> None:
         """Removes the maps with a prefix that are not named; a reader removes those among the caches only."""
-        for path in map_folders(self._directory):
-            if is_writer or path != self._directory / FOLDER:
-                folder = MapFolder(path)
-                folder.remove_unfinished()
-                for name in folder.names():
-                    if name.startswith(prefix) and name not in names:
-                        with suppress(OSError):  # it is tried again
-                            folder.remove(name)
+        *cached, own = self.existing()
+        for folder in (*cached, own) if is_writer else cached:
+            folder.remove_unfinished()
+            for name in folder.names():
+                if name.startswith(prefix) and name not in names:
+                    with suppress(OSError):  # it is tried again
+                        folder.remove(name)
 
 
 class MapFolder:
     """The maps in a folder. Readers may create maps; only the writer of the store removes them."""
 
     def __init__(self, folder: Path) -> None:
-        if os.path.islink(folder):  # False where it cannot be seen
+        if folder.is_symlink():
             raise StoreFailed(
                 f"{folder} is a link, but maps must be in a folder of their own. Remove the link."
             )
@@ -179,7 +147,7 @@ class MapFolder:
         try:
             self._make()
         except OSError as error:
-            raise UnwritableMap(f"The folder {self._folder} could not be created: {error}.") from error
+            raise StoreFailed(f"The folder {self._folder} could not be created: {error}.") from error
         return writing(path, sources, sections)
 
     def _make(self) -> None:
@@ -217,7 +185,7 @@ class MapFolder:
                     _remove_unlocked(self._folder / name)
 
     def _listed(self) -> list[str]:
-        with suppress(OSError), os.scandir(self._folder) as entries:
+        with suppress(FileNotFoundError), os.scandir(self._folder) as entries:
             return sorted(entry.name for entry in entries if entry.is_file(follow_symlinks=False))
         return []
 

@@ -60,10 +60,6 @@ class UnusableMap(StoreFailed):
         self.source = source
 
 
-class UnwritableMap(StoreFailed):
-    """A map cannot be written: the disk is full, or the folder is not writable."""
-
-
 @dataclass(frozen=True)
 class _Section:
     type: str
@@ -190,7 +186,7 @@ def writing(path: Path, sources: Sequence[str], sections: Sections) -> Iterator[
             os.close(descriptor)
         _sync_folder(path.parent)
     except OSError as error:
-        raise UnwritableMap(f"The map {path} could not be written: {error}.") from error
+        raise StoreFailed(f"The map {path} could not be written: {error}.") from error
 
 
 def write_map(path: Path, sources: Sequence[str], arrays: Mapping[str, Array]) -> None:

@@ -216,7 +216,7 @@ class TermMaps:
         def parts() -> Iterable[TermColumns]:
             return term_groups(self._place, run) if terms is None else [terms]
 
-        return TermMap(self._folders.create(lambda folder: _written(folder, name_of(run), parts)))
+        return TermMap(_written(self._folders.for_writing(), name_of(run), parts))
 
     def typed(self, run: RunFile) -> pa.Table:
         """The typed columns of a file, in a map of their own."""
@@ -226,7 +226,7 @@ class TermMaps:
             with suppress(UnusableMap, pa.ArrowException):
                 return read_typed(self._folders.open(name, sources))
             pieces = partial(typed_pieces, self._place, run)
-            return read_typed(self._folders.create(lambda folder: write_typed(folder, name, sources, pieces)))
+            return read_typed(write_typed(self._folders.for_writing(), name, sources, pieces))
 
     def keep(self, runs: Iterable[RunFile], *, is_writer: bool) -> None:
         """Closes the maps of all files but some, and removes them. What is being read stays readable."""
