@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparqlive.zset import relation as relation_module
+from sparqlive.zset.blocks import cut, rows_in
 from sparqlive.zset.relation import KeyedRelation, Relation, Row, change_between, rows_of
 from sparqlive.zset.run import Column, Run, RunRows
+from sparqlive.zset.zset import add_into
 from tests.conftest import examples
 
 values = st.sampled_from((-(2**63), -1, 0, 1, 2, 2**63 - 1))
@@ -25,6 +28,12 @@ def run_of(rows: list[Row], arity: int) -> Run:
 
 def columns_of(rows: Sequence[Row], arity: int) -> list[Column]:
     return [np.array([row[number] for row in rows], dtype=np.int64) for number in range(arity)]
+
+
+def mapped_run(weights: Mapping[Row, int], arity: int) -> Run:
+    """A run that says that it lies in a file."""
+    run = Run.sort(columns_of([*weights], arity), np.array([*weights.values()], dtype=np.int64))
+    return Run.over([column.data for column in run.columns], run.weights, is_mapped=True)
 
 
 class SmallMerges(RuleBasedStateMachine):
@@ -176,7 +185,8 @@ class BagMachine(SmallMerges):
         self.rows = st.tuples(*(values for _ in range(arity)))
         self.deltas = st.dictionaries(self.rows, st.integers(-3, 3).filter(bool), max_size=6)
         self.model: dict[Row, int] = data.draw(self.deltas)
-        self.relation = Relation(arity, self.model)
+        self.mapped = mapped_run(self.model, arity) if arity and data.draw(st.booleans()) else None
+        self.relation = Relation(arity, self.model if self.mapped is None else self.mapped)
 
     @rule(data=st.data(), keep=st.booleans(), by_columns=st.booleans())
     def epoch(self, data: st.DataObject, keep: bool, by_columns: bool) -> None:
@@ -211,6 +221,58 @@ class BagMachine(SmallMerges):
     @rule()
     def merge(self) -> None:
         self.relation.merge()
+
+    @precondition(lambda self: self.relation.arity and not self.relation.pending)
+    @rule(data=st.data())
+    def rebase(self, data: st.DataObject) -> None:
+        """To a mapped run of some rows, and the changes from them to all rows."""
+        base = data.draw(self.deltas)
+        self.mapped = mapped_run(base, self.relation.arity)
+        run = self.mapped if self.mapped.length else None
+        self.relation.rebase(
+            Relation.of_parts(self.relation.arity, run, dict(change_between(base, self.model)))
+        )
+
+    @rule()
+    def reads_in_other_ways(self) -> None:
+        relation, arity = self.relation, self.relation.arity
+        copy = relation.copy()
+        assert dict(rows_in(copy.blocks())) == dict(rows_in(relation.blocks())) == self.model
+        assert sum(len(block.weights) for block in relation.blocks()) == len(self.model)
+        if arity:
+            whole = copy.whole()
+            assert (dict(RunRows(whole).items()) if whole else {}) == self.model
+            together: dict[Row, int] = {}
+            for *columns, weights in copy.parts():
+                add_into(together, dict(rows_in(cut(columns, weights))))
+            assert together == self.model
+        assert set(self.model) <= set(
+            product(sorted({int(v) for column in relation.ids() for v in column}), repeat=arity)
+        )
+        rows, _ = relation.size()
+        assert rows >= len(self.model)
+
+    @precondition(lambda self: self.relation.arity)
+    @rule()
+    def reads_beginnings(self) -> None:
+        relation = self.relation
+        relation.merge()
+        for prefix in {row[:length] for row in self.model for length in range(len(row) + 1)}:
+            found: dict[Row, int] = {}
+            for columns, weights in relation.beginning(prefix):
+                for row, weight in zip(zip(*columns, strict=True), weights, strict=True):
+                    add_into(found, {row: weight})
+            wanted = {row: weight for row, weight in self.model.items() if row[: len(prefix)] == prefix}
+            assert found == wanted
+            assert relation.has_in_runs(prefix)
+        assert relation.rows_in_runs >= len(self.model)
+
+    @invariant()
+    def never_copies_a_mapped_run(self) -> None:
+        if self.mapped is not None and self.mapped.length:
+            assert self.relation.run is self.mapped
+        else:
+            assert self.relation.late is None
 
     @invariant()
     def reads_like_a_dict(self) -> None:

@@ -88,7 +88,7 @@ class InProcess:
                 continue
             old = held.totals
             if old is None:
-                old = compute.rows(operator, _table(held.columns()))
+                old = compute.rows(operator, _table(*held.parts()))
             elif len(held.unseen):
                 old = compute.sum(operator, old, compute.rows(operator, _table(held.unseen)))
             new = compute.rows(operator, change)
@@ -128,12 +128,12 @@ class InProcess:
 
 def _later(source: op.Operator, held: Kept) -> Later:
     names = tuple(f"c{number}" for number in range(len(source.variables)))
-    return Later((*names, "w"), lambda: _table(held.columns()))
+    return Later((*names, "w"), lambda: _table(*held.parts()))
 
 
-def _table(columns: Sequence[Column]) -> pa.Table:
-    """Columns and weights with the names of `ResultTables.rows`."""
-    *ids, weights = columns
+def _table(*parts: Sequence[Column]) -> pa.Table:
+    """Columns and weights with the names of `ResultTables.rows`; several parts are not copied."""
+    *ids, weights = (pa.chunked_array(columns) for columns in zip(*parts, strict=True))
     return pa.table({**{f"c{number}": ids[number] for number in range(len(ids))}, "w": weights})
 
 

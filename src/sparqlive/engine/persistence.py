@@ -6,6 +6,7 @@ and which history is deleted. Invariant: a result is written before the session 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
@@ -36,6 +37,7 @@ from sparqlive.store.compaction import Each
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
 from sparqlive.store.map_folder import MapFolders
+from sparqlive.store.place import LocalPlace
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
@@ -60,6 +62,8 @@ class Retention:
     epochs: int
     seconds: float | None
 
+
+_log = logging.getLogger("sparqlive.store")
 
 _CACHED_PART = 8
 """What was read from files of quads uses an eighth of the memory at most."""
@@ -96,6 +100,7 @@ class Persistence:
         self._dictionary = dictionary
         self._poller: Poller | None = None
         self._pins = Pins(self.store)
+        self._contents_in_use: Callable[[], Iterable[PlanContent]] = tuple
         self.store.catalog.use_under(lock)
         try:
             self._data = StoredData(self.store, quads, dictionary)
@@ -129,6 +134,11 @@ class Persistence:
             )
         return recorded
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the runs are files of this machine."""
+        return isinstance(self.store.place, LocalPlace)
+
     def lineage(self) -> str | None:
         """Identifies the history of the store's epochs; None for a reader of a store without one."""
         recorded = self.store.catalog.meta("lineage")
@@ -137,6 +147,10 @@ class Persistence:
             with self.store.catalog.transaction():
                 self.store.catalog.set_meta("lineage", recorded)
         return recorded
+
+    def attach(self, contents: Callable[[], Iterable[PlanContent]]) -> None:
+        """Sets the contents that are moved to new bases."""
+        self._contents_in_use = contents
 
     # Opening
 
@@ -167,7 +181,7 @@ class Persistence:
         """The stored content of a relation, or None. A reader gets an empty one, because it computes none."""
         saved = self.store.relation(name)
         if saved is None and self.store.catalog.read_only:
-            return Elsewhere(lambda: (None, {}))
+            return Elsewhere(lambda: Relation(len(plan.variables)))
         return saved
 
     def rows(self, name: str) -> dict[Row, int]:
@@ -272,6 +286,7 @@ class Persistence:
             bases={**commit.bases, **unseen},
         )
         self._data.committed(self.store.keep(name, text, base, str(refresh), owner, commit))
+        self._rebase(content, commit.bases.keys())
 
     def damaged(self) -> set[str]:
         """The damaged relations that can be recomputed; raises if another relation is damaged."""
@@ -306,6 +321,7 @@ class Persistence:
             forgotten.add(deferred.relation)
             commit = replace(commit, bases={**commit.bases, deferred.relation: (4, {})})
         self._data.committed(self.store.save(name, replace(commit, forgotten=forgotten), since))
+        self._rebase(content, commit.bases.keys())
         return since
 
     def complete(self, name: str, content: PlanContent, since: int) -> None:
@@ -338,6 +354,7 @@ class Persistence:
     def drop(self, name: str, content: PlanContent, epoch: int) -> None:
         """Drops a view, and the relations that no other view uses."""
         self.store.drop(name, {*unshared_names(content), gathered_name(name)}, epoch)
+        self.store.remove_other_maps()
 
     def forget_totals(self, content: PlanContent) -> None:
         """Deletes the totals of groups that a held content would not keep up to date."""
@@ -422,10 +439,25 @@ class Persistence:
             return None
         return self._data.mapped(runs)
 
-    def _moved(self, maps: QuadMaps | None) -> None:
-        """Switches to new files; the old ones may be removed now."""
+    def _moved(self, maps: QuadMaps | None, relations: Set[str]) -> None:
+        """Switches to new files; the old ones may be removed now. `relations` have new bases."""
         self._data.moved(maps)
         self._pins.move()
+        for content in self._contents_in_use():
+            self._rebase(content, relations)
+        self.store.remove_other_maps()
+
+    def _rebase(self, content: PlanContent, relations: Set[str]) -> None:
+        """Has a content read new bases, if they are in files."""
+        catalog = self.store.catalog
+
+        def mapped(name: str) -> Relation | None:
+            return self.store.mapped(name) if name in relations and catalog.runs(name) else None
+
+        try:
+            content.rebase(mapped)
+        except StoreFailed as error:  # what is written is written: the rows stay where they are
+            _log.warning("New rows could not be mapped, and stay in memory: %s", error)
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """Calls `on_change` whenever the writer has committed."""

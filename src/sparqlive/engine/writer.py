@@ -112,6 +112,7 @@ class Epochs:
     def attach(self, persistence: Persistence) -> None:
         """Writes epochs into a store from now on."""
         self.persistence = persistence
+        persistence.attach(lambda: self.views.readers)
         self._bulk_data.attach(persistence.sources, persistence.store.term_tables)
         if self.strategies.has_spark_setting and not self.read_only:
             persistence.compact_by(

@@ -61,6 +61,13 @@ class PlanContent:
         rows = saved(self.name, self.plan) if saved is not None else None
         self.rows = Relation(len(self.plan.variables), compute() if rows is None else rows)
 
+    def rebase(self, found: Callable[[str], Relation | None]) -> None:
+        """Exchanges the parts of relations for others that have the same rows, by name; between epochs."""
+        if self.rows is not None and (rows := found(self.name)) is not None:
+            self.rows.rebase(rows)
+        if self.maintained is not None and self.plan_to_explain() is self.maintained.plan:
+            self.maintained.rebase(found)
+
     def take(self) -> None:
         """Adds a user."""
         self.users += 1
@@ -162,6 +169,8 @@ class PlanContent:
 
     def total_weight(self) -> int:
         """The number of rows, counted with their multiplicity."""
+        if self.rows is not None:
+            return self.rows.total()
         return sum(weight for _, weight in self.items())
 
     def row_count(self) -> int:
@@ -238,6 +247,10 @@ class Product(PlanContent):
     def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
         for part in self.parts:
             yield from part.relations()
+
+    def rebase(self, found: Callable[[str], Relation | None]) -> None:
+        for part in self.parts:
+            part.rebase(found)
 
     def carried_by(self) -> Iterator[Maintained]:
         for part in self.parts:

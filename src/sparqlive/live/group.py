@@ -3,8 +3,9 @@
 The accumulators of a group (`sparql/aggregates.py`) are created from its rows when it first changes, so that
 opening a store reads no values. The cost of a change is that of updating the accumulators, independent of the
 size of the group. A large change that was computed elsewhere is taken in by each group when it next changes.
-Totals that a bulk backend keeps are only kept in step here. Invariant: a group without an entry here has
-exactly its rows in the relation's run.
+Beyond a number of groups, all accumulators are given up, and created again when they are needed. Totals that
+a bulk backend keeps are only kept in step here. Invariant: a group without an entry here has exactly its rows
+in the relation's runs, and none in its overlay.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from sparqlive.zset.run import Run, RunRows
 from sparqlive.zset.zset import add_into
 
 _BYTES_PER_GROUP = 500
+MOST_GROUPS = 50_000
+"""So many groups have accumulators, if their rows are in a run."""
 _LARGE_TO_ROWS = 4
 _MOST_UNSEEN = 10_000
 """After so many changed rows, totals of a bulk backend are dropped."""
@@ -84,11 +87,25 @@ class Groups:
         return self._rows
 
     def load(self, rows: Mapping[Row, int] | Run) -> None:
-        self._rows = Relation(self._rows.arity, rows)
-        self._forget_groups()
+        self.take(Relation(self._rows.arity, rows))
+
+    def take(self, rows: Relation) -> None:
+        """Takes the source's rows, and forgets those that it had."""
+        self._rows = rows
         self._totals, self._unseen = None, {}
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begins with the rows before the epoch: without accumulators, except for rows that are in no run."""
+        self._forget_groups()
+        self._rows.merge_into_run()
         if self._rows.run is None:
             self._groups = self._group_rows(self._rows.items())
+
+    def rebase(self, rows: Relation) -> None:
+        """Exchanges the parts of the relation for others that have the same rows; between epochs."""
+        self._rows.rebase(rows)
+        self._begin()
 
     def _group_rows(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, _GroupState]:
         groups: dict[Row, _GroupState] = {}
@@ -114,37 +131,30 @@ class Groups:
         known = self._groups.get(key)
         if known is None:
             known = _GroupState(self._grouping.group(), len(self._large))
-            self._read += self._count_in_run(key)
-            if self._rows.run is not None:
-                self._take_in(key, known, self._rows.run)
+            self._read += self._take_in(key, known, self._rows)
             self._groups[key] = known
         elif known.seen < len(self._large):
             for change in self._large[known.seen :]:
-                self._take_in(key, known, change)
+                self._take_in(key, known, Relation(self._rows.arity, change))
             known.seen = len(self._large)
         return known
 
-    def _take_in(self, key: Row, known: _GroupState, run: Run) -> None:
-        """Adds the rows of a group that a run has."""
-        low, high = run.range(key)
-        if low < high:
-            assert run.weights is not None
-            columns = [view[low:high].tolist() for view in run.views]
-            self._grouping.add_all(known.group, columns, run.weights[low:high].tolist())
+    def _take_in(self, key: Row, known: _GroupState, rows: Relation) -> int:
+        """Adds the rows of a group that are in the runs of a relation; returns how many they are."""
+        count = 0
+        for columns, weights in rows.beginning(key):
+            self._grouping.add_all(known.group, columns, weights)
+            count += len(weights)
+        if count:
             known.row = self._row(key, known.group)
-
-    def _count_in_run(self, key: Row) -> int:
-        if self._rows.run is None:
-            return 0
-        low, high = self._rows.run.range(key)
-        return high - low
+        return count
 
     def kept(self) -> Kept:
         """The rows before the epoch, and the totals that a bulk backend keeps of them."""
         unseen = (
-            Relation.of_parts(self._rows.arity, None, dict(self._unseen)).columns() if self._unseen else ()
+            Relation.of_parts(self._rows.arity, None, dict(self._unseen)).parts()[0] if self._unseen else ()
         )
-        return Kept(self._rows.columns, self._rows.size()[0], self._totals, unseen)
+        return Kept(self._rows.parts, self._rows.size()[0], self._totals, unseen)
 
     def stage_totals(self, totals: Any) -> None:
         """Stages the totals after the staged change."""
@@ -199,9 +209,11 @@ class Groups:
         self._rows.add(self.pending)
         self.pending = {}
         for key, known in self._touched.items():
-            if known.row is None and not self._count_in_run(key):
+            if known.row is None and not self._rows.has_in_runs(key):
                 del self._groups[key]
         self._touched = {}
+        if len(self._groups) > MOST_GROUPS and self._rows.run is not None:
+            self._begin()
 
     def _commit_columns(self, delta: Run) -> None:
         """Takes a large change without reading its values: groups take it in when they next change."""
@@ -210,7 +222,7 @@ class Groups:
         self.pending = {}
         if self._groups:
             self._large.append(delta)
-            rows = 0 if self._rows.run is None else self._rows.run.length
+            rows = self._rows.rows_in_runs
             if _LARGE_TO_ROWS * sum(change.length for change in self._large) > rows:  # reading is as cheap
                 self._forget_groups()
 
@@ -220,14 +232,13 @@ class Groups:
     @property
     def unread(self) -> int:
         """About how many rows are read if all groups change: of groups that are not in memory or behind."""
-        rows = 0 if self._rows.run is None else self._rows.run.length
-        return max(0, rows - self._read) + sum(change.length for change in self._large)
+        return max(0, self._rows.rows_in_runs - self._read) + sum(change.length for change in self._large)
 
     def rollback(self) -> None:
-        """Rebuilds the accumulators from the rows, which is rare and always correct."""
-        self.pending, self._next_totals = {}, None
-        run = self._rows.whole()
-        self.load(dict(self._rows.items()) if run is None else run)
+        """Gives up the accumulators, which are created again from the rows: rare and always correct."""
+        self.pending, self._next_totals, self._touched = {}, None, {}
+        self._totals, self._unseen = None, {}
+        self._begin()
 
     def given(self) -> Iterable[Row]:
         """The rows of the groups in memory, which are taken back when a group changes."""

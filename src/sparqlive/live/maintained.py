@@ -142,11 +142,18 @@ class Maintained:
         for number, saved in self._elsewhere.items():
             state = self._compiler.states[number]
             if isinstance(state, Groups):
-                run = saved.relation(self._width(number)).whole()
-                state.load(saved.rows() if run is None else run)
+                state.take(saved.fetch())
             else:
                 state.load(saved.rows())
         self._elsewhere = {}
+
+    def rebase(self, found: Callable[[str], Relation | None]) -> None:
+        """Exchanges the parts of the operators' relations for others that have the same rows, by name."""
+        for number, state in self._compiler.states.items():
+            if number not in self._elsewhere and isinstance(state, Groups | Relation):
+                rows = found(self._state_name(number))
+                if rows is not None:
+                    state.rebase(rows)
 
     def _relation(self, number: int) -> Relation | None:
         """The stored rows of an operator, if it keeps them as columns."""
@@ -220,7 +227,7 @@ class Maintained:
             if isinstance(state, Groups):
                 found[operator] = state.kept()
             elif isinstance(state, Relation):
-                found[operator] = Kept(state.columns, state.size()[0])
+                found[operator] = Kept(state.parts, state.size()[0])
         return found
 
     def state_rows(self) -> dict[int, Mapping[Row, int] | Run]:

@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import AbstractContextManager
 from typing import Any
 
 from sparqlive.errors import StoreFailed
 from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.sparql.memory import give_back
-from sparqlive.store.compaction import Each
+from sparqlive.store.compaction import Each, Folded
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.store import Store
 from sparqlive.store.tables import Tables
+from sparqlive.zset.run import Run
 
 # A compaction starts when more changed rows, or more epochs, than this wait to be folded.
 DUE_ROWS = 200_000
@@ -40,12 +41,12 @@ class Compactor:
         store: Store,
         lock: AbstractContextManager[Any],
         mapped: Callable[[Sequence[RunFile]], QuadMaps | None],
-        moved: Callable[[QuadMaps | None], None],
+        moved: Callable[[QuadMaps | None, Set[str]], None],
         kept_from: Callable[[], int],
     ) -> None:
         """Calls `mapped` to map new files of quads, and `moved` with what it returned, under the lock.
 
-        Deletes history before `kept_from`.
+        `moved` also gets the names of the relations that have new bases. Deletes history before `kept_from`.
         """
         self.each: Each | None = None
         """Runs the tasks of a compaction elsewhere, except for small ones."""
@@ -91,17 +92,29 @@ class Compactor:
                 self._store.map_terms(terms[0])
                 folded = list(self._store.fold(snapshot, folder, relations, self.each))
                 runs = {run.path: run for run in snapshot.runs(QUADS)}
+                bases = self._map_bases(snapshot, folded)
             for one in folded:
                 if one.relation == QUADS:
                     runs = _replaced(runs, one.replaced, one.runs)
             maps = self._mapped(list(runs.values()))
             with self._lock, uninterrupted:
                 self._store.install(folded, terms)
-                self._moved(maps)
+                self._moved(maps, {one.relation for one in folded})
+            del bases
             if maps is not None:
                 maps.remove_others()
         self._forget()
         give_back()
+
+    def _map_bases(self, snapshot: Tables, folded: Iterable[Folded]) -> list[Run]:
+        """Maps the new bases of the relations that the session reads from maps."""
+        maps, mapped = self._store.maps, list[Run]()
+        for one in folded:
+            files = _replaced({run.path: run for run in snapshot.runs(one.relation)}, one.replaced, one.runs)
+            if one.relation in maps.used and files:
+                in_order = sorted(files.values(), key=lambda run: run.first)
+                mapped.append(maps.run(one.relation, one.width, in_order))
+        return mapped
 
     def _forget(self) -> None:
         more = True

@@ -19,13 +19,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sparqlive.errors import StoreFailed
+from sparqlive.store.map_directory import DirectoryEntries, directory_length, is_sorted, number_type
 from sparqlive.store.map_folder import MapFolder
 from sparqlive.store.maps import Array, Map, MapWriter
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns, read_groups
 from sparqlive.store.sorting import Columns, Sorter, gathered, reordered
 from sparqlive.zset.order import lexicographic
-from sparqlive.zset.run import Column, bucket_bits
+from sparqlive.zset.run import Column
 
 Order = Literal["pso", "pos", "spo", "osp", "gpso", "gpos"]
 """The columns that quads are sorted by. The graph comes last where it is not named."""
@@ -44,9 +45,6 @@ Progress = Callable[[Order, int, int], None]
 """Is called with an order, the number of rows that were written, and that of all rows."""
 _PIECE_ROWS = 1 << 17
 _BEFORE_ALL = -(2**63)
-_HALF = np.uint64(1 << 63)
-_ENTRIES = 1 << 18
-"""So many entries of a directory are made at a time."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ class Parts:
         directory_rows: int,
     ) -> Parts:
         large, lengths = sizes >= directory_rows, np.zeros(len(sizes), dtype=np.int64)
-        lengths[large] = [_directory_length(size) for size in sizes[large].tolist()]
+        lengths[large] = [directory_length(size) for size in sizes[large].tolist()]
         return cls(predicates, _starts(sizes), graphs, several, _starts(lengths))
 
     @classmethod
@@ -124,39 +122,6 @@ def _starts(sizes: Column) -> Column:
     return np.append(0, np.cumsum(sizes, dtype=np.int64))
 
 
-def _directory_length(rows: int) -> int:
-    return (1 << bucket_bits(rows)) + 1
-
-
-class _DirectoryEntries:
-    """The directory of rows that come in pieces: see `directory_of`."""
-
-    def __init__(self, rows: int) -> None:
-        bits = bucket_bits(rows)
-        self._shift = np.uint64(64 - bits)
-        self._buckets = 1 << bits
-        self._next = 0
-        self._rows = 0
-
-    def add(self, first: Column) -> Iterator[Column]:
-        """The entries that are known after more rows, given by their first column."""
-        numbers = (np.ascontiguousarray(first).view(np.uint64) ^ _HALF) >> self._shift
-        for buckets in self._until(int(numbers[-1]) + 1):
-            yield self._rows + np.searchsorted(numbers, buckets.view(np.uint64))
-        self._rows += len(first)
-
-    def rest(self) -> Iterator[Column]:
-        """The entries of the buckets after the last row, and the end of the last."""
-        for buckets in self._until(self._buckets + 1):
-            yield np.full(len(buckets), self._rows)
-
-    def _until(self, stop: int) -> Iterator[Column]:
-        while self._next < stop:
-            last = min(self._next + _ENTRIES, stop)
-            yield np.arange(self._next, last)
-            self._next = last
-
-
 @dataclass(frozen=True)
 class Target:
     """A map to be built."""
@@ -189,7 +154,7 @@ class _PartsWriter:
     def __init__(self, target: Target, parts: Parts, writer: MapWriter) -> None:
         self._target, self._parts, self._writer = target, parts, writer
         self._done = 0
-        self._directory: _DirectoryEntries | None = None
+        self._directory: DirectoryEntries | None = None
 
     def add(self, columns: Columns) -> None:
         """Adds rows: those of the graphs may be missing if each predicate has one."""
@@ -210,7 +175,7 @@ class _PartsWriter:
     def _add_to_directory(self, part: int, column: Column, start: int, stop: int) -> None:
         begin, end = self._parts.starts[part : part + 2].tolist()
         if begin >= start:
-            self._directory = _DirectoryEntries(end - begin)
+            self._directory = DirectoryEntries(end - begin)
         assert self._directory is not None
         for entries in self._directory.add(column[max(begin - start, 0) : end - start]):
             self._write_entries(entries)
@@ -219,17 +184,13 @@ class _PartsWriter:
                 self._write_entries(entries)
 
     def _write_entries(self, entries: Column) -> None:
-        self._writer.append("directories", entries.astype(_number_type(self._parts.rows)))
-
-
-def _number_type(rows: int) -> type[np.uint32] | type[np.uint64]:
-    return np.uint32 if rows < 1 << 32 else np.uint64
+        self._writer.append("directories", entries.astype(number_type(self._parts.rows)))
 
 
 def _write_parts(target: Target, parts: Parts, pieces: Generator[Columns]) -> None:
     rows = ("<i8", parts.rows)
     names = COLUMNS[target.order] if parts.has_graphs else COLUMNS[target.order][:2]
-    directories = np.dtype(_number_type(parts.rows)).str, int(parts.directory_starts[-1])
+    directories = np.dtype(number_type(parts.rows)).str, int(parts.directory_starts[-1])
     sections = {name: (array.dtype.str, len(array)) for name, array in parts.arrays().items()}
     sections |= {"directories": directories, **dict.fromkeys(names, rows)}
     with target.folder.writing(target.name, target.sources, sections) as writer:
@@ -305,10 +266,10 @@ def build_whole(target: Target, source: Map) -> None:
     parts = Parts.in_map(source) if "predicates" in source else None
     count = source.length("s")
     rows = _MapRows(source, names, 0, count, parts)
-    directory = np.dtype(_number_type(count)).str, _directory_length(count)
+    directory = np.dtype(number_type(count)).str, directory_length(count)
     sections = {"directory": directory, **dict.fromkeys(names, ("<i8", count))}
     with target.folder.writing(target.name, target.sources, sections) as writer:
-        entries, done = _DirectoryEntries(count), 0
+        entries, done = DirectoryEntries(count), 0
         with closing(target.sorter.in_order(rows, len(names), (0,))) as pieces:
             for columns in pieces:
                 for name, column in zip(names, columns, strict=True):
@@ -401,7 +362,7 @@ class _Base:
         last = (_BEFORE_ALL, _BEFORE_ALL)
         for columns in rows.pieces((0, 1), min(_PIECE_ROWS, self._target.sorter.most_rows(4))):
             first = int(columns[0][0]), int(columns[1][0])
-            if first < last or not _is_sorted(columns):
+            if first < last or not is_sorted(columns):
                 raise StoreFailed(
                     f"The quads of the store are not in order in {', '.join(rows.paths)}. Restore the store "
                     f"from a backup."
@@ -423,18 +384,7 @@ class _Base:
         """The rows of all segments of some predicates."""
         rows = _FileRows(self._place, self._runs, ("p", *names), self._ranges(low, high))
         columns = gathered(rows.pieces(range(len(names) + 1), _PIECE_ROWS))
-        return columns[1:] if _is_sorted(columns) else reordered(columns, [*columns])[1:]
-
-
-def _is_sorted(columns: Columns) -> bool:
-    """Whether rows are in lexicographic order."""
-    undecided = np.ones(len(columns[0]) - 1, dtype=bool)
-    for column in columns:
-        before, after = column[:-1], column[1:]
-        if (undecided & (before > after)).any():
-            return False
-        undecided &= before == after
-    return True
+        return columns[1:] if is_sorted(columns) else reordered(columns, [*columns])[1:]
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ from sparqlive.store.locks import Lease, leased_epochs
 from sparqlive.store.names import ATTEMPT, IDENTITY, stored_run
 from sparqlive.store.place import LocalPlace, Place, address_of, check_recorded, new_folder, place_at
 from sparqlive.store.quad_runs import QuadRuns
+from sparqlive.store.relation_maps import RelationMaps
 from sparqlive.store.runs import (
     QUADS,
     ROWS_A_FILE,
@@ -51,8 +52,8 @@ from sparqlive.store.seeking import Readers
 from sparqlive.store.tables import Tables, check_terms
 from sparqlive.store.term_maps import TermMaps
 from sparqlive.store.term_runs import MergeTerms, TermRuns, write_term_run
-from sparqlive.zset.relation import Elsewhere, rows_of
-from sparqlive.zset.run import Column, Run
+from sparqlive.zset.relation import Elsewhere, Relation, rows_of
+from sparqlive.zset.run import Column, Run, RunRows
 
 REFRESHES = "refreshes"
 """The note of a store whose deferred views were never refreshed without a trace, as older versions could."""
@@ -155,6 +156,7 @@ class Store:
             self._check_link()
             self.readers = Readers(self.place)
             self.term_maps = TermMaps(self.place, self.directory)
+            self.maps = RelationMaps(self.directory, self.place)
             self._check_runs()
             if read_only:
                 self._take_lease()
@@ -427,22 +429,26 @@ class Store:
         """The content of a relation, read when it is needed; None if the store does not have it."""
         if not self.catalog.has(name):
             return None
-        return Elsewhere(lambda: self._fetch(name))
+        return Elsewhere(lambda: self.mapped(name), lambda: self._read(name, self._base_run))
 
-    def _fetch(self, name: str) -> tuple[Run | None, dict[tuple[int, ...], int]]:
-        """The base as a run, and the deltas after it as an overlay; many rows of them are merged with it."""
+    def mapped(self, name: str) -> Relation:
+        """The content of a relation, whose base is mapped if it is in files."""
+        return self._read(name, self._base_map)
+
+    def _read(self, name: str, base_of: Callable[[str, int], Run | None]) -> Relation:
+        """The base as a run, and the deltas after it as an overlay, or many rows of them as another run."""
         base = self.catalog.base(name)
         assert base is not None, "a relation in use is not forgotten"
         if not self.catalog.read_only:  # otherwise it would belong to another epoch than the session
             self.catalog.ensure_sole_writer()
         deltas = [base.rows] if base.rows is not None else []
         deltas += [rows for _, rows in read_deltas(self.place, self.catalog, name, base.epoch)]
-        run = self._base_run(name, base.width)
+        run = base_of(name, base.width)
         if base.width and sum(map(len, deltas)) > _MOST_OVERLAY:
             *columns, weights = np.concatenate(deltas).T
-            changed = Run.sort(columns, weights)
-            run = changed if run is None else run.with_run(changed)
-            return (run if run.length else None), {}
+            relation = Relation.of_parts(base.width, run, {})
+            relation.add(RunRows(Run.sort(columns, weights)))
+            return relation
         overlay: dict[tuple[int, ...], int] = {}
         for rows in deltas:
             for *row, weight in rows.tolist():
@@ -452,7 +458,15 @@ class Store:
                     overlay[key] = total
                 else:
                     del overlay[key]
-        return run, overlay
+        return Relation.of_parts(base.width, run, overlay)
+
+    def _base_map(self, name: str, width: int) -> Run | None:
+        files = self.catalog.runs(name)
+        return self.maps.run(name, width, files) if files else None
+
+    def remove_other_maps(self) -> None:
+        """Removes the maps of relations that are not of their present bases; only the writer may do so."""
+        self.maps.remove_others({name: self.catalog.runs(name) for name in self.catalog.bases()})
 
     def _base_run(self, name: str, width: int) -> Run | None:
         names = names_of(name, width)

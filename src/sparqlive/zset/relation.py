@@ -18,7 +18,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
-from sparqlive.zset.blocks import Block, blocks_of, cut
+from sparqlive.zset.blocks import Block, blocks_of, cut, rows_in
 from sparqlive.zset.run import Column, Run, RunRows
 from sparqlive.zset.zset import add_into, difference
 
@@ -36,6 +36,8 @@ _MOST_ROWS = 1 << 16
 _MANY_VALUES = 128
 # More rows than this are looked up in a run by columns.
 _MANY_ROWS = 100
+# Of a long range, so many rows become Python integers at a time.
+_PIECE_ROWS = 1 << 14
 
 
 def _merge_is_due(overlay_rows: int, run: Run | None) -> bool:
@@ -643,16 +645,17 @@ def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Ite
 
 
 class Elsewhere:
-    """Rows that are kept up to date elsewhere; `fetch` returns them as a run and an overlay."""
+    """Rows that are kept up to date elsewhere: `fetch` returns them as a relation.
 
-    def __init__(self, fetch: Callable[[], tuple[Run | None, dict[Row, int]]]) -> None:
+    `read` is better if all of them become Python objects.
+    """
+
+    def __init__(self, fetch: Callable[[], Relation], read: Callable[[], Relation] | None = None) -> None:
         self.fetch = fetch
+        self.read = read or fetch
 
     def rows(self) -> dict[Row, int]:
-        return dict(Relation.of_parts(0, *self.fetch()).items())
-
-    def relation(self, arity: int) -> Relation:
-        return Relation.of_parts(arity, *self.fetch())
+        return dict(self.read().items())
 
 
 class Relation:
@@ -663,24 +666,30 @@ class Relation:
     thread may copy and count the rows while changes are pending.
     """
 
-    __slots__ = ("_elsewhere", "_exchange", "arity", "overlay", "pending", "run")
+    __slots__ = ("_added", "_elsewhere", "_exchange", "arity", "late", "overlay", "pending", "run")
 
     def __init__(self, arity: int, weights: Mapping[Row, int] | Run | Elsewhere | None = None) -> None:
         self.arity = arity
         self.run: Run | None = None
+        self.late: Run | None = None
+        """Changes of weights after a mapped run."""
         self.overlay: dict[Row, int] = {}
         self.pending: Mapping[Row, int] = {}
+        self._added: tuple[Run, int] | None = None
+        """How many rows `late`, which is given, adds to those of the run, without those that it removes."""
         self._elsewhere: Elsewhere | None = None
         self._exchange = threading.Lock()
-        """Held while the run and the overlay are exchanged, or read together."""
+        """Held while the runs and the overlay are exchanged, or read together."""
         if weights is not None:
             self.load(weights)
 
     @classmethod
-    def of_parts(cls, arity: int, run: Run | None, overlay: dict[Row, int]) -> Relation:
-        """A relation that shares a run and an overlay."""
+    def of_parts(
+        cls, arity: int, run: Run | None, overlay: dict[Row, int], late: Run | None = None
+    ) -> Relation:
+        """A relation that shares runs and an overlay."""
         relation = cls(arity)
-        relation.run, relation.overlay = run, overlay
+        relation.run, relation.late, relation.overlay = run, late, overlay
         return relation
 
     def load(self, weights: Mapping[Row, int] | Run | Elsewhere) -> None:
@@ -696,54 +705,114 @@ class Relation:
             self.merge()
 
     def copy(self) -> Relation:
-        """A copy of the rows before the current epoch; the run is immutable and shared."""
+        """A copy of the rows before the current epoch; the runs are immutable and shared."""
         if self._elsewhere is not None:
             self._fetch()
         with self._exchange:
-            return Relation.of_parts(self.arity, self.run, dict(self.overlay))
+            return Relation.of_parts(self.arity, self.run, dict(self.overlay), self.late)
 
     def _fetch(self) -> None:
         assert self._elsewhere is not None
-        self.run, self.overlay = self._elsewhere.fetch()
+        self._take(self._elsewhere.fetch())
         self._elsewhere = None
 
+    def rebase(self, rows: Relation) -> None:
+        """Exchanges all parts for others that have the same rows; between epochs."""
+        if self._elsewhere is None:
+            self._take(rows)
+
+    def _take(self, rows: Relation) -> None:
+        with self._exchange:
+            self.run, self.late, self.overlay, self._added = rows.run, rows.late, rows.overlay, None
+
     def whole(self) -> Run | None:
-        """All rows as one run; None if the relation is empty or has no columns."""
+        """All rows as one run; None if the relation is empty or has no columns.
+
+        Changes after a mapped run cost a copy of it.
+        """
         if self._elsewhere is not None:
             self._fetch()
         self.merge()
-        return self.run
+        if self.run is None or self.late is None:
+            return self.run
+        run = self.run.with_run(self.late)
+        return run if run.length else None
 
-    def columns(self) -> list[Column]:
-        """All rows before the epoch as columns, the weights last; those of a run, not copied."""
-        run = self.whole()
-        if run is None:
+    def parts(self) -> list[list[Column]]:
+        """All rows before the epoch in one or two parts, as columns with the weights last; not copied.
+
+        The parts are a run and the changes after it: the weights of a row that is in both add up.
+        """
+        if self._elsewhere is not None:
+            self._fetch()
+        self.merge()
+        if self.run is None:
             weights = np.fromiter(self.overlay.values(), np.int64, len(self.overlay))
-            return [*(np.empty(0, np.int64) for _ in range(self.arity)), weights]
-        assert run.weights is not None
-        return [*run.columns, run.weights]
+            return [[*(np.empty(0, np.int64) for _ in range(self.arity)), weights]]
+        return [[*run.columns, _weights(run)] for run in (self.run, self.late) if run is not None]
 
     @property
     def is_here(self) -> bool:
-        """Whether the rows are in memory."""
+        """Whether the rows can be read without fetching them."""
         return self._elsewhere is None
 
     def weight_before(self, row: Row) -> int:
         if self._elsewhere is not None:
             self._fetch()
-        weight = self.overlay.get(row, 0)
-        if self.run is not None and self.run.weights is not None:
-            position, found = self.run.position(row)
-            if found:
-                weight += int(self.run.weights[position])
+        return self.overlay.get(row, 0) + self._weight_in_runs(row)
+
+    def _weight_in_runs(self, row: Row) -> int:
+        weight = 0
+        for run in (self.run, self.late):
+            if run is not None and run.weights is not None:
+                position, found = run.position(row)
+                if found:
+                    weight += int(run.weights[position])
         return weight
 
+    def beginning(self, prefix: Row) -> Iterator[tuple[list[list[int]], list[int]]]:
+        """The rows of the runs that begin with a prefix, as columns and weights, piece by piece.
+
+        Weights of the same row add up. Rows of the overlay are not among them.
+        """
+        for run in (self.run, self.late):
+            if run is not None:
+                low, high = run.range(prefix)
+                if high - low > _PIECE_ROWS:
+                    assert run.columns, "all rows are checked"
+                for start in range(low, high, _PIECE_ROWS):
+                    rows = slice(start, min(start + _PIECE_ROWS, high))
+                    assert run.weights is not None
+                    yield [view[rows].tolist() for view in run.views], run.weights[rows].tolist()
+
     def size(self) -> tuple[int, int]:
-        """The approximate number of rows in memory, and the sum of their weights; visits no row."""
+        """The approximate number of rows, and the sum of their weights; visits no row of a mapped run.
+
+        The weights of a mapped run are taken for one.
+        """
         rows = weight = len(self.overlay)
-        if self.run is not None:
-            rows, weight = rows + self.run.length, weight + self.run.total()
+        for run in (self.run, self.late):
+            if run is not None:
+                rows, weight = rows + run.length, weight + (run.length if run.is_mapped else run.total())
         return rows, weight
+
+    def total(self) -> int:
+        """The sum of all weights."""
+        if self._elsewhere is not None:
+            self._fetch()
+        with self._exchange:
+            runs, overlay = [run for run in (self.run, self.late) if run is not None], self.overlay
+            return sum(run.total() for run in runs) + sum(overlay.values())
+
+    def has_in_runs(self, prefix: Row) -> bool:
+        """Whether a run has a row that begins with a prefix."""
+        ranges = [run.range(prefix) for run in (self.run, self.late) if run is not None]
+        return any(low < high for low, high in ranges)
+
+    @property
+    def rows_in_runs(self) -> int:
+        """How many rows the runs have."""
+        return sum(run.length for run in (self.run, self.late) if run is not None)
 
     def stage(self, delta: Mapping[Row, int]) -> None:
         self.pending = delta
@@ -759,33 +828,54 @@ class Relation:
             return
         if type(delta) is RunRows and self._is_large(delta):
             self.merge()
-            run = delta.run if self.run is None else self.run.with_run(delta.run)
-            self.run = run if run.length else None
+            self._replace(*self._runs_with(delta.run), self.overlay)
             return
         add_into(self.overlay, delta)
-        if len(self.overlay) > _SMALLEST_MERGE and _bag_merge_is_due(len(self.overlay), self.run):
+        if len(self.overlay) > _SMALLEST_MERGE and _bag_merge_is_due(len(self.overlay), self._growing):
             self.merge()
+
+    @property
+    def _growing(self) -> Run | None:
+        """What takes in the overlay."""
+        return self.late if self.run is not None and self.run.is_mapped else self.run
 
     def _is_large(self, delta: RunRows) -> bool:
         """Whether merging columns is cheaper than adding rows to the overlay one by one."""
-        return self.run is None or len(delta) * _RUN_TO_OVERLAY > self.run.length
+        run = self._growing
+        return run is None or len(delta) * _RUN_TO_OVERLAY > run.length
 
     def rollback(self) -> None:
         self.pending = {}
 
     def merge(self) -> None:
-        """Folds the overlay into the run; a relation without columns has no run."""
+        """Folds the overlay into the run, or into the changes after it; without columns there is no run."""
         if self.arity == 0 or not self.overlay:
             return
+        self._replace(*self._runs_with(self._overlay_run()), {})
+
+    def merge_into_run(self) -> None:
+        """Like `merge`, if there is a run: a few rows without one stay in the overlay."""
+        if self.run is not None:
+            self.merge()
+
+    def _overlay_run(self) -> Run:
         rows = list(self.overlay)
         weights = np.fromiter(self.overlay.values(), np.int64, len(rows))
+        return Run.sort(_columns(rows, self.arity), weights)
+
+    def _runs_with(self, delta: Run) -> tuple[Run | None, Run | None]:
+        """The runs after a change."""
         if self.run is None:
-            run = Run.sort(_columns(rows, self.arity), weights)
-        else:
-            run = self.run.with_columns(_columns(rows, self.arity), weights)
+            return delta, None
+        if not self.run.is_mapped:
+            return self.run.with_run(delta), None
+        return self.run, delta if self.late is None else self.late.with_run(delta)
+
+    def _replace(self, run: Run | None, late: Run | None, overlay: dict[Row, int]) -> None:
         with self._exchange:
-            self.run = run if run.length else None
-            self.overlay = {}
+            self.run = run if run is not None and run.length else None
+            self.late = late if late is not None and late.length else None
+            self.overlay, self._added = overlay, None
 
     def items(self) -> Iterator[tuple[Row, int]]:
         """All rows with their weights, in no particular order."""
@@ -794,6 +884,9 @@ class Relation:
         overlay = self.overlay
         if self.run is None:
             yield from overlay.items()
+            return
+        if self.run.is_mapped:  # only a block of it becomes Python objects at a time
+            yield from rows_in(self.blocks())
             return
         assert self.run.weights is not None
         rows = self.run.rows()
@@ -808,22 +901,25 @@ class Relation:
         yield from rest.items()
 
     def blocks(self) -> Iterator[Block]:
-        """All rows in blocks: first the rows of the run that the overlay does not change, then the others."""
+        """All rows in blocks: first the rows of the run that have not changed since, then the others."""
         if self._elsewhere is not None:
             self._fetch()
-        run, overlay = self.run, self.overlay
+        with self._exchange:
+            run, late, overlay = self.run, self.late, self.overlay
         if run is None:
             yield from blocks_of(overlay.items(), self.arity)
             return
-        assert run.weights is not None
-        if not overlay:
-            yield from cut(run.columns, run.weights)
+        columns, weights = run.columns, _weights(run)
+        changes = late
+        if overlay:
+            new_rows = Relation.of_parts(self.arity, None, overlay)._overlay_run()
+            changes = new_rows if late is None else late.with_run(new_rows)
+        if changes is None:
+            yield from cut(columns, weights)
             return
-        rows = list(overlay)
-        changes = Run.sort(_columns(rows, self.arity), np.fromiter(overlay.values(), np.int64, len(rows)))
         places, found = run.places(changes.columns)
         changed, start = places[found], 0
-        for block in cut(run.columns, run.weights):
+        for block in cut(columns, weights):
             end = start + len(block.weights)
             inside = changed[np.searchsorted(changed, start) : np.searchsorted(changed, end)]
             if len(inside):
@@ -833,47 +929,68 @@ class Relation:
             if len(block.weights):
                 yield block
             start = end
-        assert changes.weights is not None
-        weights = changes.weights.copy()
-        weights[found] += run.weights[changed]
-        left = weights != 0
-        yield from cut([column[left] for column in changes.columns], weights[left])
+        new = _weights(changes).copy()
+        new[found] += weights[changed]
+        left = new != 0
+        yield from cut([column[left] for column in changes.columns], new[left])
 
     def __len__(self) -> int:
         """The number of distinct rows; takes one lookup per row of the overlay."""
         if self._elsewhere is not None:
             self._fetch()
         with self._exchange:
-            run, overlay = self.run, self.overlay
-        if run is None:
-            return len(overlay)
-        assert run.weights is not None
-        count = run.length
-        if len(overlay) > _MANY_ROWS:
+            rows = Relation.of_parts(self.arity, self.run, self.overlay, self.late)
+            known = self._added
+        if rows.run is None:
+            return len(rows.overlay)
+        added = 0
+        if rows.late is not None:
+            if known is None or known[0] is not rows.late:
+                known = rows.late, _growth(rows.run, rows.late.columns, _weights(rows.late))
+                self._added = known
+            added = known[1]
+        return rows.run.length + added + rows._growth_by_overlay()
+
+    def _growth_by_overlay(self) -> int:
+        """How many rows the overlay adds to those of the runs, without those that it removes."""
+        overlay, run = self.overlay, self.run
+        assert run is not None
+        if len(overlay) > _MANY_ROWS and self.late is None:
             weights = np.fromiter(overlay.values(), np.int64, len(overlay))
-            places, known = run.places(_columns(list(overlay), self.arity))
-            gone = run.weights[places[known]] == -weights[known]
-            return count + int((~known).sum()) - int(gone.sum())
+            return _growth(run, _columns(list(overlay), self.arity), weights)
+        count = 0
         for row, weight in overlay.items():
-            position, found = run.position(row)
-            if not found:
-                count += 1
-            elif weight == -run.weights[position]:
-                count -= 1
+            before = self._weight_in_runs(row)
+            count += (before == 0) - (before + weight == 0)
         return count
 
     def ids(self) -> Iterator[Column]:
         """The numbers in all rows before the epoch, as columns; also in some that are there no more."""
-        if self.run is not None:
-            yield from self.run.columns
+        for run in (self.run, self.late):
+            if run is not None:
+                yield from run.columns
         if self.overlay:
             yield np.fromiter(chain.from_iterable(self.overlay), np.int64)
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes: exact for the run, about 100 + 32 per column for each row of the overlay."""
-        run = self.run.nbytes if self.run is not None else 0
-        return run + (100 + 32 * self.arity) * len(self.overlay)
+        """Memory in bytes: exact for runs in memory, about 100 + 32 per column for a row of the overlay."""
+        runs = sum(run.nbytes for run in (self.run, self.late) if run is not None and not run.is_mapped)
+        return runs + (100 + 32 * self.arity) * len(self.overlay)
+
+
+def _weights(run: Run) -> Column:
+    """The weights of a run, after all of it was checked."""
+    assert run.columns and run.weights is not None
+    return run.weights
+
+
+def _growth(run: Run, columns: Sequence[Column], weights: Column) -> int:
+    """How many rows changes of weights add to a run, without those that they remove."""
+    assert run.weights is not None
+    places, known = run.places(columns)
+    gone = run.weights[places[known]] == -weights[known]
+    return int((~known).sum()) - int(gone.sum())
 
 
 def rows_of(content: Mapping[Row, int] | Run) -> dict[Row, int]:
