@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, Phase, settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.oracle import Weights
+from sparqlive.engine.register import Registration
+from tests.oracle import Weights
 
 ROOT = Path(__file__).resolve().parent.parent
 W3C = Path(os.environ.get("SPARQLIVE_W3C", ROOT.parent / "shared" / "w3c"))
@@ -147,3 +148,9 @@ def ahead(
         yield {case.name: pool.submit(request.module.computed, case, Work(spark)) for case in cases}
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture
+def in_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Views that memory has no room for stay in the store, as where Spark does the work."""
+    monkeypatch.setattr(Registration, "_may_stay", lambda registration, kept, strategy: True)

@@ -18,7 +18,7 @@ from tests.hostile_texts import QUERIES, TEXTS, WHOLE, query
 from tests.on_spark import LONG, Work
 from tests.oracle import assert_same
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("in_files")]
 
 ESCAPED = "spark.sql.parser.escapedStringLiterals"
 QUOTED = "spark.sql.ansi.doubleQuotedIdentifiers"

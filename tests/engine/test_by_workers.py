@@ -21,6 +21,8 @@ from sparqlive.rdf import change_columns
 from sparqlive.rdf.change_columns import TextBatch, read_batches
 from tests.conftest import times
 
+pytestmark = pytest.mark.usefixtures("in_files")
+
 VIEWS = {
     "join": "SELECT ?x ?y ?v { ?x <urn:p> ?z . ?z <urn:q> ?y . ?x <urn:v> ?v }",
     "totals": "SELECT ?y (SUM(?v) AS ?t) { ?x <urn:p> ?z . ?z <urn:q> ?y . ?x <urn:v> ?v } GROUP BY ?y",

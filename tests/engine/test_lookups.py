@@ -16,6 +16,8 @@ from sparqlive.store import compaction, layout, runs
 from sparqlive.store.runs import Verified
 from tests.conftest import times
 
+pytestmark = pytest.mark.usefixtures("in_files")
+
 SHAPES = {
     "join": "SELECT ?a ?b ?c { ?a :p ?b . ?b :p ?c }",
     "star": "SELECT ?a ?b ?v { ?a :p ?b . ?a :v ?v }",

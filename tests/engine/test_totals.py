@@ -16,6 +16,8 @@ from tests.engine.test_lookups import small_files
 from tests.oracle import Oracle
 from tests.waiting import wait_until
 
+pytestmark = pytest.mark.usefixtures("in_files")
+
 __all__ = ["small_files"]
 
 QUERIES = {

@@ -14,6 +14,8 @@ from tests.oracle import assert_same
 from tests.test_fixtures import KEPT, Run, start
 from tests.w3c import assert_alike
 
+pytestmark = pytest.mark.usefixtures("in_files")
+
 
 @pytest.mark.parametrize("fixture", KEPT if FULL else KEPT[::12], ids=lambda f: f.name)
 def test_epoch_by_epoch(fixture: Fixture, tmp_path: Path) -> None:

@@ -126,6 +126,7 @@ def test_small_runs_are_counted_with_what_belongs_to_them(tmp_path: Path) -> Non
     assert 10 < len(quads._cached) < 100
 
 
+@pytest.mark.usefixtures("in_files")
 def test_an_epoch_that_meets_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a view that is not held: the footers of all files that it opens are freed before it ends."""
     monkeypatch.setattr(compaction, "ROWS_A_FILE", 25)

@@ -354,6 +354,7 @@ def of_format_4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+@pytest.mark.usefixtures("in_files")
 def test_a_store_of_format_4_is_brought_to_this_one(of_format_4: Path) -> None:
     with pytest.raises(sparqlive.StoreFailed, match=r"has format 4.*Open it once for writing"):
         sparqlive.open(of_format_4, read_only=True)

@@ -4,8 +4,8 @@ Up to `REFERENCE_QUADS` quads, the reference evaluator recomputes each view from
 the view's epoch. It shares no code with planning and maintenance, but works row by row. Above that, a backend
 that did not carry the view recomputes its plan: DuckDB if the view was last computed or carried live, the
 generated Python if DuckDB or Spark did it, and both if a store does not say. Of contents that are not held,
-a bulk backend also recomputes what their operators store: state, and totals of groups. Invariant: checking
-changes nothing.
+a bulk backend also recomputes what their operators store: state, and totals of groups. So it does with those
+that memory has no room to recompute, reading what the store has of them. Invariant: checking changes nothing.
 """
 
 from __future__ import annotations
@@ -150,8 +150,9 @@ def _check_by_backends(epochs: Epochs, view: View) -> tuple[str, ...]:
     by: set[str] = set()
     with _as_of(view, epochs.quads):
         for content in view.content.stored_parts():
-            if not content.is_held:
-                by.add(_check_unheld(view, content, epochs))
+            stored = _in_store(view, content, epochs)
+            if stored is not None:
+                by.add(_check_unheld(view, stored, epochs))
                 continue
             assert content.maintained is not None
             for evaluator in _EVALUATORS[content.maintained.evaluator]:
@@ -161,6 +162,17 @@ def _check_by_backends(epochs: Epochs, view: View) -> tuple[str, ...]:
     if isinstance(view.plan, Listing):
         _compare_order(view, _in_order(view))
     return tuple(sorted(by))
+
+
+def _in_store(view: View, content: PlanContent, epochs: Epochs) -> PlanContent | None:
+    """A content as it is in the store, if it stays there, or if memory has no room for two of it."""
+    unheld, budget = epochs.views.unheld, epochs.budget
+    if not content.is_held:
+        return content
+    is_stored = unheld is not None and not view.temporary and view.deferred is None
+    if unheld is None or not is_stored or budget.fits(0, budget.needed(content.plan, content.size()[0])):
+        return None
+    return unheld.beside(content.plan)
 
 
 @contextmanager

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 from sparqlive.engine.carry import FileBackend, Strategy
 from sparqlive.engine.check import wrong_relations
 from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
-from sparqlive.engine.outgrown import Outgrown
 from sparqlive.engine.planning import Planning
 from sparqlive.engine.stored_names import all_names
 from sparqlive.engine.view import View
@@ -52,6 +51,8 @@ _log = logging.getLogger("sparqlive.engine")
 
 # If Spark is running, it computes new views over at least this many quads.
 SPARK_QUADS = 2_000_000
+COMPUTING_TIMES = 8
+"""Computing rows takes about so many times the memory of the result: for tables, joins and sorting."""
 BULK_QUADS = 50_000
 """A view whose patterns match at least this many quads is computed by columns."""
 VIEW_NAME = r"[^\s/~.\ufffd-](?:[^/\ufffd]{0,126}[^\s/\ufffd])?"
@@ -83,8 +84,10 @@ class PlannedView:
     gathered: dict[Quad, int] = field(default_factory=dict)
     needed_bytes: int = 0
     """The memory that it is estimated to need if it is held."""
-    unheld: str | None = None
-    """Why the content stays in the store; None if it is held in memory."""
+    by_files: str | None = None
+    """Why the content is computed from files to files; None if it is computed in memory."""
+    stays: bool = False
+    """Whether it is also carried from files to files."""
 
 
 class Registration:
@@ -95,8 +98,6 @@ class Registration:
         self._views = epochs.views
         self._union = union
         self.planning = Planning(epochs.views, union)
-        if not epochs.read_only:
-            epochs.observe(Outgrown(epochs, self._move_to_store))
 
     def check_name(self, name: object, temporary: bool) -> None:
         """Rejects a name that neither belongs to an existing view nor is valid for a new one.
@@ -132,9 +133,10 @@ class Registration:
             if refresh == "immediate" and keeper.is_known(planned.kept):
                 is_there = True
             if not is_there and not temporary and refresh == "immediate":
-                needed, why = self._why_unheld(planned.kept, strategy)
-                planned = replace(planned, unheld=why, needed_bytes=needed)
-            if is_there or epochs.read_only or planned.unheld or self._backend(strategy) is not None:
+                needed, why = self._why_by_files(planned.kept, strategy)
+                stays = why is not None and self._may_stay(planned.kept, strategy)
+                planned = replace(planned, by_files=why, stays=stays, needed_bytes=needed)
+            if is_there or epochs.read_only or planned.by_files or self._backend(strategy) is not None:
                 with limited(seconds, what, began):
                     yield planned
                 return
@@ -218,6 +220,8 @@ class Registration:
                     epochs.persistence.keep(
                         name, text, base, refresh, owner, content, epochs.epoch, replaced, notes
                     )
+                    if not content.is_held and not planned.stays:
+                        content = self._mapped(keeper, content)
             if known is not None:
                 self._views.release(known)
             terms = content.terms if planned.temporary else None
@@ -230,7 +234,7 @@ class Registration:
     def _new_content(self, keeper: Keeper, planned: PlannedView, strategy: Strategy) -> Iterator[PlanContent]:
         """The content of a view; released if the block, which stores it, fails."""
         unheld = self._views.unheld
-        if planned.unheld is None or unheld is None:
+        if planned.by_files is None or unheld is None:
             content = self._content(keeper, planned, strategy)
             content.reserve(planned.needed_bytes)
             try:
@@ -239,8 +243,17 @@ class Registration:
                 keeper.release(content)
                 raise
             return
-        with unheld.computed(planned.kept, self._by_files(strategy), planned.unheld) as content:
+        by_files, for_live = self._by_files(strategy), not planned.stays
+        with unheld.computed(planned.kept, by_files, planned.by_files, for_live=for_live) as content:
             yield content
+
+    def _mapped(self, keeper: Keeper, content: PlanContent) -> PlanContent:
+        """A content that was computed from files to files, and is carried in this process from now on."""
+        store, unheld = self._epochs.persistence, self._views.unheld
+        assert store is not None and unheld is not None
+        mapped = keeper.keep(content.plan, store.saved)
+        mapped.computed_by(next((part.carried for part in unheld.singles(content)), None))
+        return mapped
 
     def _by_files(self, strategy: Strategy) -> Callable[[Callable[[FileBackend], None]], None]:
         """Has the backend for new contents that stay in the store do work."""
@@ -248,10 +261,23 @@ class Registration:
         way = strategies.file_backend(strategy, self._epochs.quads.size)
         return partial(strategies.by_files, way, strategy)
 
-    def _why_unheld(
+    def _may_stay(self, kept: Operator, strategy: Strategy) -> bool:
+        """Whether a content stays in the store, carried from files to files, if memory has no room for it.
+
+        Only where Spark does the work, so that its driver need not read what it carries, or where the files
+        are not on this machine. Any other content is mapped, and needs no memory for what does not change.
+        """
+        store, unheld = self._epochs.persistence, self._views.unheld
+        if store is None or unheld is None:
+            return False
+        is_known = any(unheld.known(part) for part in (kept, *independent_parts(kept)))
+        is_spark = strategy == "spark" or self._epochs.strategies.bulk == "spark"
+        return is_known or is_spark or not store.is_local
+
+    def _why_by_files(
         self, kept: Operator, strategy: Strategy, stored_rows: int | None = None
     ) -> tuple[int, str | None]:
-        """The memory that a content needs, and why it stays in the store; None if it is held in memory."""
+        """The memory that a content needs to be computed or held, and why it has no room; None if it has."""
         unheld, budget = self._views.unheld, self._epochs.budget
         parts = {kept, *independent_parts(kept)}  # a relation has one writer
         if unheld is None or any(self._views.keeper.is_known(part) for part in parts):
@@ -261,7 +287,10 @@ class Registration:
         if strategy == "spark":
             return 0, "spark was requested"
         needed = budget.needed(kept, stored_rows)
-        used = self._epochs.held_bytes()
+        if self._may_stay(kept, strategy):
+            used = self._epochs.held_bytes()
+        else:  # computed in memory, and mapped
+            needed, used = COMPUTING_TIMES * needed, self._epochs.used_bytes()
         if budget.fits(used, needed):
             return needed, None
         return needed, (
@@ -382,18 +411,35 @@ class Registration:
                 self._views.release_content(view)
             held = [view for view in stale if view.content.is_held]
             unheld = [view for view in stale if not view.content.is_held]
-            for view in held:
+            recomputed = [view for view in held if not self._repaired_by_files(store, view, damaged)]
+            for view in recomputed:
                 if view.deferred is not None and not view.deferred.agrees():
                     view.deferred.load({}, self._epochs.epoch)
                 keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
-            for view in held:
+            for view in recomputed:
                 view.moved()
                 view.begin_history(self._saved(store, view, damaged))
             if unheld:
                 assert store is not None
                 self._repair_in_store(store, unheld, damaged)
             return [view.name for view in stale]
+
+    def _repaired_by_files(self, store: Persistence | None, view: View, damaged: Set[str]) -> bool:
+        """Computes a held content again from files to files, if memory has no room for it."""
+        kept, unheld = rewrite(kept_of(view.plan)), self._views.unheld
+        if store is None or unheld is None or view.temporary or view.deferred is not None:
+            return False
+        _, why = self._why_by_files(kept, "auto")
+        if why is None:
+            return False
+        store.forget(damaged & all_names(view.content), [view.name])
+        with unheld.computed(kept, self._by_files("auto"), why, for_live=True) as content:
+            since = store.save(view.name, content, self._epochs.epoch)
+            self._views.give(view, self._mapped(self._views.keeper, content))
+        view.moved()
+        view.begin_history(since)
+        return True
 
     def _saved(self, store: Persistence | None, view: View, damaged: Set[str]) -> int:
         """Stores the recomputed content of a view, if there is a store; returns where its history starts."""
@@ -488,7 +534,9 @@ class Registration:
             return 0, None
         if self._epochs.read_only and unheld.lacks_rows(kept):
             return 0, "the store has no rows of its groups"
-        return self._why_unheld(kept, "auto", unheld.stored_rows(kept))
+        if not self._may_stay(kept, "auto"):
+            return 0, None
+        return self._why_by_files(kept, "auto", unheld.stored_rows(kept))
 
     def _store_rows(self, store: Persistence, name: str, kept: Operator, since: int) -> None:
         """Has the store keep what a held content needs, and one in the store does not: rows of groups."""
@@ -514,25 +562,6 @@ class Registration:
             store.forget(all_names(content) & store.relations(), [name])
         with unheld.computed(kept, self._by_files("auto"), why) as content:
             return content, store.save(name, content, self._epochs.epoch, since=since)
-
-    def _move_to_store(self, views: Sequence[View], why: str) -> None:
-        """Gives held views contents that are not, all or none, between epochs. Called under the lock."""
-        store, unheld = self._epochs.persistence, self._views.unheld
-        assert store is not None and unheld is not None
-        moved: list[tuple[View, PlanContent, int]] = []
-        try:
-            for view in views:
-                kept = rewrite(kept_of(view.plan))
-                moved.append((view, *self._unheld_content(store, view.name, kept, view.since, why)))
-        except BaseException:
-            for _, content, _ in moved:
-                unheld.release(content)
-            raise
-        for view, content, since in moved:
-            self._views.release_content(view)
-            self._views.give(view, content)
-            view.moved()
-            view.begin_history(since)
 
     def follow(self, store: Persistence) -> None:
         """Brings a reader to the store's last epoch, after the writer has committed."""

@@ -196,6 +196,10 @@ class Unheld:
     def _singles(self) -> list[UnheldContent]:
         return [content for content in self._contents.values() if isinstance(content, UnheldContent)]
 
+    def singles(self, content: PlanContent) -> Iterator[UnheldContent]:
+        """The parts of a content that is kept here."""
+        return (part for part in content.stored_parts() if isinstance(part, UnheldContent))
+
     # Computing
 
     def _in_store(self, way: FileBackend, target: Target, changes: Changes = NO_CHANGES) -> InStore:
@@ -223,6 +227,12 @@ class Unheld:
         folder = f"{attempt}/{way.name}"
         self._store.store.place.make(folder)
         return folder
+
+    def beside(self, plan: op.Operator) -> UnheldContent:
+        """What the store has of a content that is held, to be compared."""
+        content = UnheldContent(plan, self._terms, self._store, "")
+        content.totals.clear()
+        return content
 
     def stored_rows(self, plan: op.Operator) -> int | None:
         """About how many rows the relations of a plan have that are in the store; None if it lacks some."""
@@ -253,23 +263,34 @@ class Unheld:
 
     @contextmanager
     def computed(
-        self, plan: op.Operator, by_files: Callable[[Callable[[FileBackend], None]], None], why: str = ""
+        self,
+        plan: op.Operator,
+        by_files: Callable[[Callable[[FileBackend], None]], None],
+        why: str = "",
+        *,
+        for_live: bool = False,
     ) -> Iterator[PlanContent]:
         """The content of a plan, computed if it is new; released if the block, which stores it, fails.
 
-        `by_files` has a backend do the work.
+        `by_files` has a backend do the work. `for_live`: it has what a content in this process needs, which
+        takes its place: it is released after the block.
         """
         with self.attempt() as folder:
             content = self.keep(plan, why)
             try:
+                if for_live:
+                    for part in self.singles(content):
+                        part.without_rows.clear()
+                        part.totals.clear()
                 by_files(lambda way: self._compute_first(content, way, self._folder(folder, way)))
                 yield content
             except BaseException:
                 self.release(content)
                 raise
-            for part in content.stored_parts():
-                assert isinstance(part, UnheldContent)
+            for part in self.singles(content):
                 part.saved()
+            if for_live:
+                self.release(content)
         give_back()
 
     @contextmanager

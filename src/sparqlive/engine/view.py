@@ -444,7 +444,12 @@ class View(Readable):
             self._ensure_alive()
             if not self.content.is_held:  # counted by columns
                 return self.content.total_weight()
-            return sum(weight for _, weight in self._items())
+            count = 0
+            for block in self.content.captured()():
+                if (block.weights < 0).any():
+                    raise self._wrong()
+                count += int(block.weights.sum())
+            return count
 
     def changes(self, since: int = 0, follow: bool = False) -> Iterator[Delta]:
         """Yields the deltas after epoch `since`, one per epoch that changed the view.

@@ -135,13 +135,6 @@ class Epochs:
             return 0
         return self.quads.nbytes + sum(content.held_bytes() for content in self.views.readers)
 
-    def release_quads(self) -> None:
-        """Leaves all quads on disk, if no plan reads them any more. Called under the lock, between epochs."""
-        is_used = self._keeper.is_used or self._temporary.is_used or self.views.later
-        if self.persistence is not None and not is_used and self.quads.is_read:
-            self.quads.clear()
-            self.persistence.load_quads()
-
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """Calls an observer, under the lock, with each epoch and each refresh of a deferred view."""
         self._observers.append(observer)

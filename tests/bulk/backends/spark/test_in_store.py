@@ -19,7 +19,7 @@ from sparqlive.rdf.dictionary import hash_of
 from sparqlive.store import compaction, ranges, saving, store
 from tests.conftest import times
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("in_files")]
 
 MOST = 40
 """Rows that the driver may take in at once in these tests, in place of 10,000."""

@@ -18,7 +18,7 @@ from sparqlive.bulk.backends.spark.stopping import stoppable
 from sparqlive.sparql.deadline import cancelled_by, limited
 from tests.waiting import wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("in_files")]
 
 QUERY = "SELECT ?y (COUNT(*) AS ?n) { ?x <urn:p> ?y } GROUP BY ?y"
 

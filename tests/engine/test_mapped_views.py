@@ -1,0 +1,86 @@
+"""Views whose rows and state are mapped: right after any changes, strategies, compactions and restarts."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyoxigraph as ox
+import pytest
+
+import sparqlive
+from sparqlive.live import group
+from sparqlive.store import compaction
+from sparqlive.zset import relation
+
+EX = "http://example.org/"
+VIEWS = {
+    "join": f"SELECT ?x ?y ?z {{ ?x <{EX}p> ?y . ?y <{EX}q> ?z }}",
+    "bag": f"SELECT ?y {{ ?x <{EX}p> ?y }}",
+    "distinct": f"SELECT DISTINCT ?y {{ ?x <{EX}p> ?y }}",
+    "groups": f"SELECT ?y (COUNT(?x) AS ?n) (MAX(?x) AS ?m) (COUNT(DISTINCT ?z) AS ?d) "
+    f"{{ ?x <{EX}p> ?y . ?x <{EX}q> ?z }} GROUP BY ?y",
+    "sum": f"SELECT (SUM(?v) AS ?s) (MIN(?v) AS ?m) {{ ?x <{EX}v> ?v }}",
+    "absent": f"SELECT ?x {{ ?x <{EX}p> ?y FILTER NOT EXISTS {{ ?x <{EX}q> ?z }} }}",
+    "first": f"SELECT ?x ?v {{ ?x <{EX}v> ?v }} ORDER BY ?v ?x LIMIT 3",
+}
+
+
+@pytest.fixture(autouse=True)
+def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows are in files, are merged, and are more groups than may be kept."""
+    monkeypatch.setattr(compaction, "SMALL", 4)
+    monkeypatch.setattr(relation, "_SMALLEST_MERGE", 6)
+    monkeypatch.setattr(relation, "_RUN_TO_OVERLAY", 4)
+    monkeypatch.setattr(group, "MOST_GROUPS", 3)
+
+
+def node(number: int) -> ox.NamedNode:
+    return ox.NamedNode(f"{EX}n{number}")
+
+
+def some_quads(chance: random.Random, count: int) -> list[ox.Quad]:
+    found = []
+    for _ in range(count):
+        name = chance.choice("ppqqv")
+        value = ox.Literal(chance.randrange(4)) if name == "v" else node(chance.randrange(9))
+        found.append(ox.Quad(node(chance.randrange(9)), ox.NamedNode(EX + name), value))
+    return found
+
+
+def mapped(session: sparqlive.Session) -> list[relation.Relation]:
+    found = []
+    for view in session.views.values():
+        rows = [rows for _, _, rows in view.content.relations() if isinstance(rows, relation.Relation)]
+        found += [one for one in rows if one.run is not None and one.run.is_mapped]
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_changes_strategies_compactions_and_restarts(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    path = tmp_path / "store"
+    session = sparqlive.open(path, memory=chance.choice((0, "1GB")))
+    session.apply(insert=some_quads(chance, 60))
+    waiting, is_mapped = list(VIEWS.items()), False
+    try:
+        for _ in range(20):
+            if waiting and chance.random() < 0.5:
+                assert session.view(*waiting.pop()).content.is_held
+            quads = some_quads(chance, chance.choice((1, 1, 3, 40)))
+            strategy = chance.choice(("auto", "live", "duckdb", "rebuild"))
+            session.apply(insert=quads[::2], delete=[*quads[1::2], *some_quads(chance, 3)], strategy=strategy)
+            match chance.randrange(8):
+                case 0:
+                    session.compact()
+                case 1 | 2:
+                    session.close()
+                    session = sparqlive.open(path, memory=chance.choice((0, "1GB")))
+                    assert all(view.content.is_held for view in session.views.values())
+                case 3:
+                    session.check()
+            is_mapped = is_mapped or bool(mapped(session))
+        session.check()
+        assert is_mapped
+    finally:
+        session.close()
