@@ -183,7 +183,8 @@ class StoredData:
         catalog.renew()
         changes = [stored for _, stored in catalog.changes(self._at)]
         are_few = all(isinstance(stored, np.ndarray) for stored in changes)
-        if catalog.history_start() > self._at or not are_few:  # not kept any more, or better left in files
+        is_kept = catalog.history_start() <= self._at
+        if self._quads.is_unread or not is_kept or not are_few:  # read later, lost, or better left in files
             self._quads.clear()
             self.load_quads()
         else:

@@ -580,6 +580,11 @@ class Quads:
         self._load, self._is_blank = load, is_blank
         self.size += size
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing has read the attached quads yet."""
+        return self._load is not None
+
     def count(self, inserted: int, deleted: int) -> None:
         """Counts changes that a base has; `move` follows."""
         self.size += inserted - deleted
