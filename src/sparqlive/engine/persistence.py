@@ -603,7 +603,7 @@ class Persistence:
         ending, files = f"-{uuid4().hex}", self.store.term_runs()
         return [*files, write_term_run(self.store.place, folder, terms, ending)] if len(terms) else files
 
-    def leave_in_files(self, files: ChangeFiles) -> None:
+    def leave_in_files(self) -> None:
         """Leaves the quads of a committed epoch, whose changes workers wrote, in their files."""
         self._data.committed_files()
 

@@ -367,7 +367,7 @@ class Epochs:
         assert self.persistence is not None
         if not staged:
             self.quads.count(files.inserted, files.deleted)
-        self.persistence.leave_in_files(files)
+            self.persistence.leave_in_files()
         self._gathering.clear()
 
     @contextmanager

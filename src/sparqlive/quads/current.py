@@ -341,7 +341,7 @@ class Quads:
         If several graphs are merged and `is_merged` is false, a triple comes once for each graph it is in.
         """
         with self.lending:
-            yield from tables_of(self, scope, predicate, after)
+            return iter([*tables_of(self, scope, predicate, after)])
 
     def raw_changes(self, scope: Scope) -> Sequence[Change]:
         """The staged changes of the graphs of a scope, which are not merged."""
