@@ -19,8 +19,8 @@ from sparqlive.bulk.scan import PairTables
 from sparqlive.live.scan import scope_of
 from sparqlive.plan.delta import State
 from sparqlive.plan.operators import GraphChoice
+from sparqlive.quads.columns import PairTable
 from sparqlive.quads.current import Change, Quads
-from sparqlive.quads.reading import PairTable
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns, is_in

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from sparqlive.live.terms import Keep
-from sparqlive.quads.reading import as_columns
+from sparqlive.quads.columns import as_columns
 from sparqlive.zset.run import Column
 
 Tests: TypeAlias = Sequence[tuple[int, Keep]]

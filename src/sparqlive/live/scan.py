@@ -11,7 +11,8 @@ from sparqlive.live.filtered import kept_rows, kept_values
 from sparqlive.live.terms import Keep
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.quads.reading import as_columns, counts_of, pieces_of, values_per_object
+from sparqlive.quads.columns import as_columns
+from sparqlive.quads.merged import counts_of, pieces_of, values_per_object
 from sparqlive.quads.scope import GRAPH, PREDICATE, Scope
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary, Term

@@ -19,20 +19,12 @@ from weakref import WeakSet
 import numpy as np
 
 from sparqlive.quads.base import POSITIONS, Base, MemoryBase, WholeOrder
+from sparqlive.quads.columns import PairTable, sorted_run, tables_of, whole_order
 from sparqlive.quads.counted import Counted, Kind
+from sparqlive.quads.lookup import Lookup, OneGraphPairs, quads_with
+from sparqlive.quads.merged import MergedPairs
 from sparqlive.quads.parts import Part
-from sparqlive.quads.reading import (
-    Lookup,
-    MergedPairs,
-    OneGraphPairs,
-    PairTable,
-    own_graph,
-    quads_with,
-    readers_by_identity,
-    sorted_run,
-    tables_of,
-    whole_order,
-)
+from sparqlive.quads.reader import own_graph, readers_by_identity
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.zset.columns import ColumnRows, Mask, group_starts, last_rows

@@ -14,20 +14,12 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from sparqlive.quads.base import Base, WholeOrder
+from sparqlive.quads.columns import PairTable, sorted_run, tables_of, whole_order
+from sparqlive.quads.leaves import GraphNames, Nodes
+from sparqlive.quads.lookup import Lookup, OneGraphPairs, quads_with
+from sparqlive.quads.merged import MergedPairs
 from sparqlive.quads.parts import Part, inverted
-from sparqlive.quads.reading import (
-    GraphNames,
-    Lookup,
-    MergedPairs,
-    Nodes,
-    OneGraphPairs,
-    PairTable,
-    quads_with,
-    readers_by_identity,
-    sorted_run,
-    tables_of,
-    whole_order,
-)
+from sparqlive.quads.reader import readers_by_identity
 from sparqlive.quads.scope import Change, Quad, Scope
 from sparqlive.zset.relation import KeyedRelation, LentRelation
 

@@ -1,0 +1,159 @@
+"""Quads as columns: what a scope covers of a part, tables for bulk backends, whole orders, growing pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+import numpy as np
+
+from sparqlive.quads.base import POSITIONS, Base, WholeOrder
+from sparqlive.quads.reader import PartReader, Reader
+from sparqlive.quads.scope import Scope
+from sparqlive.zset.relation import KeyedRelation, Row
+from sparqlive.zset.run import Column, Run
+
+_FIRST_ROWS = 16
+_MOST_ROWS = 1 << 16
+
+
+class PairTable(NamedTuple):
+    """Quads of one predicate as columns. `graph` is the one that all are in, or a column.
+
+    `deleted`: those that are no more, as columns of subjects, objects and, with several graphs, graphs.
+    """
+
+    predicate: int
+    graph: int | Column
+    subjects: Column
+    objects: Column
+    deleted: Sequence[Column] | None = None
+
+
+def columns_of(part: PartReader, scope: Scope, after: bool = False) -> Sequence[Column]:
+    """The quads of a part that a scope covers: subjects, objects and, for named graphs, graphs."""
+    with_graph = scope.kind == "named"
+    run = part.forward.run_after() if after else part.forward.run_before()
+    nothing = np.empty(0, np.int64)
+    if run is None:
+        return [nothing] * (2 + with_graph)
+    if part.is_single:
+        assert part.graph is not None
+        if not scope.covers(part.graph):
+            return [nothing] * (2 + with_graph)
+        return (
+            [*run.columns, np.broadcast_to(np.int64(part.graph), run.length)] if with_graph else run.columns
+        )
+    subjects, objects, graphs = run.columns
+    chosen = scope.covered(graphs)
+    if not chosen.all():
+        subjects, objects, graphs = subjects[chosen], objects[chosen], graphs[chosen]
+    if with_graph:
+        return [subjects, objects, graphs]
+    if scope.kind == "merged" and len(subjects):
+        fresh = np.ones(len(subjects), dtype=bool)
+        fresh[1:] = (subjects[1:] != subjects[:-1]) | (objects[1:] != objects[:-1])
+        if not fresh.all():
+            return [subjects[fresh], objects[fresh]]
+    return [subjects, objects]
+
+
+def size_of(part: PartReader, scope: Scope, after: bool = False) -> int:
+    """The number of quads of a part that a scope covers; of a merged graph, of its triples."""
+    if part.is_single:
+        if part.graph is None or not scope.covers(part.graph):
+            return 0
+        return part.forward.size_after() if after else part.forward.size_before()
+    return len(columns_of(part, scope, after)[0])
+
+
+def growing(length: int) -> Iterator[slice]:
+    """Consecutive parts of a number of rows: the first is small, because its rows may be enough."""
+    start, size = 0, _FIRST_ROWS
+    while start < length:
+        yield slice(start, start + size)
+        start, size = start + size, min(4 * size, _MOST_ROWS)
+
+
+def as_columns(rows: Iterable[Sequence[int]]) -> Iterator[Sequence[Column]]:
+    """Rows as columns, some at a time."""
+    remaining, size = iter(rows), _FIRST_ROWS
+    while part := list(islice(remaining, size)):
+        yield list(np.array(part, dtype=np.int64).T)
+        size = min(4 * size, _MOST_ROWS)
+
+
+def tables_of(reader: Reader, scope: Scope, predicate: int | None, after: bool) -> Iterator[PairTable]:
+    """The quads of a scope as columns; a triple of merged graphs comes once for each graph it is in."""
+    parts = reader.parts() if predicate is None else filter(None, [reader.part(predicate)])
+    for part in parts:
+        if part.is_single and (part.graph is None or not scope.covers(part.graph)):
+            continue
+        relation, run = part.forward, part.forward.run
+        if run is None or not run.is_mapped:
+            run = relation.run_after() if after else relation.run_before()
+            if run is not None:
+                yield from _table(part, scope, run.columns)
+            continue
+        columns, weights = relation.changes_after_run(after)
+        yield from _table(part, scope, run.columns, [column[weights < 0] for column in columns])
+        yield from _table(part, scope, [column[weights > 0] for column in columns])
+
+
+def _table(
+    part: PartReader, scope: Scope, columns: Sequence[Column], deleted: Sequence[Column] = ()
+) -> Iterator[PairTable]:
+    """Quads of a part as a table, unless the scope covers none of them."""
+    subjects, objects, *graphs = columns
+    gone = deleted if deleted and len(deleted[0]) else None
+    if part.graph is not None and part.is_single:
+        if len(subjects):
+            yield PairTable(part.predicate, part.graph, subjects, objects, gone)
+        return
+    chosen = scope.covered(graphs[0])
+    if not chosen.all():
+        subjects, objects, graphs = subjects[chosen], objects[chosen], [graphs[0][chosen]]
+    if len(subjects):
+        yield PairTable(part.predicate, graphs[0], subjects, objects, gone)
+
+
+def whole_order(base: Base, parts: Iterable[PartReader], order: WholeOrder, key_length: int) -> KeyedRelation:
+    """All quads of a mapped base in an order, with the changes that parts have after it."""
+    relation, positions = KeyedRelation(4, key_length, base.whole(order)), POSITIONS[order]
+    for part in parts:
+        changes = []
+        for *quad, weight in _changes_of(part, base):
+            row = [quad[position] for position in positions]
+            changes.append((relation.key_of(row), relation.value_of(row), weight))
+        relation.apply_all(changes)
+    return relation
+
+
+def _changes_of(part: PartReader, base: Base) -> Iterator[tuple[int, int, int, int, int]]:
+    """The changes of a part after the base, as quads with a weight."""
+    forward = part.forward
+    if base.part("pso", part.predicate) is None:
+        rows: Iterable[tuple[Row, int]] = ((row, 1) for row in forward.rows_before())
+    else:
+        columns, weights = forward.changes_after_run()
+        rows = zip(zip(*(column.tolist() for column in columns), strict=True), weights.tolist(), strict=True)
+    for row, weight in rows:
+        graph = row[2] if len(row) == 3 else part.graph
+        assert graph is not None, "a part that has rows has a graph"
+        yield row[0], part.predicate, row[1], graph, weight
+
+
+def sorted_run(parts: Iterable[PartReader], order: WholeOrder) -> Run:
+    """The quads of all parts in an order, as one run."""
+    found: list[list[Column]] = [[], [], [], []]
+    for part in parts:
+        run = part.forward.run_before()
+        if run is not None:
+            subjects, objects, *others = run.columns
+            graphs = others[0] if others else np.full(len(subjects), part.graph)
+            quad = subjects, np.full(len(subjects), part.predicate), objects, graphs
+            for place, column in enumerate(quad):
+                found[place].append(column)
+    columns = [np.concatenate(pieces) if pieces else np.empty(0, np.int64) for pieces in found]
+    return Run.sort([columns[i] for i in POSITIONS[order]])

@@ -1,0 +1,199 @@
+"""The pairs of one predicate in a union of graphs, which is a set: pairs that several have count once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from sparqlive.quads.columns import as_columns, columns_of, growing, size_of
+from sparqlive.quads.reader import PartReader
+from sparqlive.quads.scope import Scope
+from sparqlive.zset.relation import KeyedRelation, Row
+from sparqlive.zset.run import Column
+
+_FIRST_COUNTED = 64
+_LARGEST_COUNTED = 1 << 18
+_SAMPLE = 10_000
+
+
+class MergedPairs:
+    """Subject → objects of one predicate in several graphs, as a set; or object → subjects."""
+
+    __slots__ = ("__weakref__", "_is_inverse", "_known", "_scope", "part")
+
+    def __init__(self, part: PartReader, scope: Scope, is_inverse: bool = False) -> None:
+        self.part = part
+        self._scope = scope
+        self._is_inverse = is_inverse
+        self._known: tuple[Any, Sequence[Column]] | None = None
+        """The columns of a part with several graphs, with the run that they were found in."""
+
+    @property
+    def relation(self) -> KeyedRelation:
+        return self.part.backward() if self._is_inverse else self.part.forward
+
+    def _covers_all(self) -> bool:
+        """Whether the rows have no graph, and count."""
+        return self._scope.graphs is None or self.part.graph in self._scope.graphs
+
+    def before(self, key: int) -> Iterable[int] | None:
+        found = self.relation.before(key)
+        if self.part.is_single:
+            return found if found is None or self._covers_all() else None
+        return None if found is None else self._merged(found)
+
+    def after(self, key: int) -> Iterable[int] | None:
+        found = self.relation.after(key)
+        if self.part.is_single:
+            return found if found is None or self._covers_all() else None
+        return None if found is None else self._merged(found)
+
+    def _merged(self, values: Iterable[tuple[int, int]]) -> dict[int, None] | None:
+        graphs = self._scope.graphs
+        if graphs is None:
+            return dict.fromkeys([value for value, _ in values]) or None
+        return dict.fromkeys([value for value, graph in values if graph in graphs]) or None
+
+    def has_before(self, key: int, value: int) -> bool:
+        return self._has(key, value, after=False)
+
+    def has_after(self, key: int, value: int) -> bool:
+        return self._has(key, value, after=True)
+
+    def _has(self, key: int, value: int, *, after: bool) -> bool:
+        relation, graphs = self.part.forward, self._scope.graphs
+        subject, object_ = (value, key) if self._is_inverse else (key, value)
+        if self.part.is_single:
+            found = relation.has_after(subject, object_) if after else relation.has_before(subject, object_)
+            return found and self._covers_all()
+        rows = relation.prefixed((subject, object_), after)
+        return any(graphs is None or graph in graphs for (graph,) in rows)
+
+    def count_before(self, key: int) -> int:
+        if self.part.is_single:
+            return self.relation.count_before(key) if self._covers_all() else 0
+        found = self.before(key)
+        return 0 if found is None else len(found)  # type: ignore[arg-type]
+
+    def count_after(self, key: int) -> int:
+        if self.part.is_single:
+            return self.relation.count_after(key) if self._covers_all() else 0
+        found = self.after(key)
+        return 0 if found is None else len(found)  # type: ignore[arg-type]
+
+    def rows_before(self) -> Iterator[Row]:
+        return self._rows(after=False)
+
+    def rows_after(self) -> Iterator[Row]:
+        return self._rows(after=True)
+
+    def _rows(self, *, after: bool) -> Iterator[Row]:
+        relation = self.part.forward
+        if self.part.is_single:
+            if not self._covers_all():
+                return
+            rows = relation.rows_after() if after else relation.rows_before()
+        else:
+            columns = self._columns(after)
+            rows = chain.from_iterable(
+                zip(*(column[part].tolist() for column in columns), strict=True)
+                for part in growing(len(columns[0]))
+            )
+        if self._is_inverse:
+            for subject, object_ in rows:
+                yield object_, subject
+        else:
+            yield from rows
+
+    def _columns(self, after: bool) -> Sequence[Column]:
+        if after:
+            return columns_of(self.part, self._scope, after)
+        run = self.part.forward.run_before()
+        if self._known is None or self._known[0] is not run:
+            self._known = run, columns_of(self.part, self._scope)
+        return self._known[1]
+
+    def size_before(self) -> int:
+        if self.part.is_single:
+            return self.part.forward.size_before() if self._covers_all() else 0
+        return len(self._columns(after=False)[0])
+
+    def size_after(self) -> int:
+        return size_of(self.part, self._scope, after=True)
+
+    def size_about(self) -> int:
+        return self.part.forward.size_about() if not self.part.is_single or self._covers_all() else 0
+
+    @property
+    def fan_out(self) -> float:
+        return self.relation.fan_out
+
+    def pieces_before(self) -> Iterator[Sequence[Column]]:
+        """All rows as columns, in growing pieces."""
+        if not self.part.is_single:
+            columns = self._columns(after=False)
+            pieces = ([column[part] for column in columns] for part in growing(len(columns[0])))
+        else:
+            pieces = pieces_of(self.part.forward) if self._covers_all() else iter(())  # type: ignore[assignment]
+        return (piece[::-1] for piece in pieces) if self._is_inverse else pieces
+
+
+def pieces_of(relation: KeyedRelation | MergedPairs) -> Iterator[Sequence[Column]]:
+    """All rows before an epoch as columns, in growing pieces; those of changed keys come last."""
+    if isinstance(relation, MergedPairs):
+        yield from relation.pieces_before()
+        return
+    changed = [np.fromiter(relation.overlay, np.int64, len(relation.overlay))]
+    if relation.late is not None:
+        changed.append(relation.late.columns[0])
+    keys = np.unique(np.concatenate(changed))
+    if relation.run is not None:
+        columns = relation.run.columns
+        for part in growing(relation.run.length):
+            piece = [column[part] for column in columns]
+            if len(keys):
+                places = np.minimum(np.searchsorted(keys, piece[0]), len(keys) - 1)
+                is_same = keys[places] != piece[0]
+                piece = [column[is_same] for column in piece]
+            yield piece
+    rows = ((key, value) for key in keys.tolist() for value in relation.before(key) or ())
+    yield from as_columns((key, *value) if type(value) is tuple else (key, value) for key, value in rows)
+
+
+def counts_of(
+    pairs: KeyedRelation | MergedPairs, place: int, counted: Callable[..., Any], tests: Any = ()
+) -> Iterator[tuple[int, int]]:
+    """The values of a column of pairs, with numbers of rows that add up to all; counted in growing pieces.
+
+    `counted` keeps those that pass the tests.
+    """
+    if isinstance(pairs, MergedPairs):
+        whole = [np.concatenate(columns) for columns in zip(*pairs.pieces_before(), strict=True)]
+        column = whole[place] if whole else np.empty(0, np.int64)
+    else:
+        run = pairs.run_before()
+        column = np.empty(0, np.int64) if run is None else run.columns[place]
+    start, size = 0, _FIRST_COUNTED
+    while start < len(column):
+        yield from counted([np.unique(column[start : start + size], return_counts=True)], tests)
+        start, size = start + size, min(4 * size, _LARGEST_COUNTED)
+
+
+def values_per_object(pairs: KeyedRelation | MergedPairs) -> float:
+    """The mean number of subjects per object, estimated without turning the pairs.
+
+    Ids are hashes, so a range of them is a sample of the values.
+    """
+    run = pairs.part.forward.run if isinstance(pairs, MergedPairs) else pairs.run
+    if run is None:
+        return 1.0
+    values, size = run.columns[1], run.length
+    if size <= _SAMPLE:
+        return size / len(np.unique(values))
+    among = len(np.unique(values[:: size // _SAMPLE]))
+    part = size // _SAMPLE + 1
+    below = np.int64(-(1 << 63) + (1 << 64) // part)
+    return size / max(among, part * len(np.unique(values[values < below])))

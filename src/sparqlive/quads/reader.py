@@ -1,0 +1,53 @@
+"""What reads quads: the one protocol, which the current state and a snapshot implement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from operator import methodcaller
+from typing import Any, Protocol
+
+from sparqlive.quads.base import WholeOrder
+from sparqlive.quads.scope import Scope
+from sparqlive.zset.relation import KeyedRelation
+
+
+class PartReader(Protocol):
+    """The quads of one predicate; see `quads/parts.py`."""
+
+    predicate: int
+    graph: int | None
+
+    @property
+    def is_single(self) -> bool: ...
+    @property
+    def forward(self) -> KeyedRelation: ...
+    def backward(self) -> KeyedRelation: ...
+
+
+class Reader(Protocol):
+    """What lookups read: the current state, or a snapshot."""
+
+    has_orders: bool
+    """Whether lookups without a predicate read whole orders. Otherwise there are only a few predicates."""
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some predicate has quads in several graphs."""
+
+    def part(self, predicate: int) -> PartReader | None:
+        """The quads of a predicate, if there are any."""
+
+    def parts(self) -> Iterator[PartReader]:
+        """The quads of each predicate."""
+
+    def ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
+        """All quads in an order, with the first positions as the key."""
+
+
+def own_graph(scope: Scope) -> int | None:
+    """The graph of a scope of one."""
+    return next(iter(scope.graphs)) if scope.kind == "one" and scope.graphs is not None else None
+
+
+def readers_by_identity(readers: Mapping[tuple[Any, ...], Any]) -> dict[int, Callable[[Any], Any]]:
+    return {id(reader): methodcaller(*key) for key, reader in readers.items()}
