@@ -114,8 +114,8 @@ class Session:
 
         `spark`: a Spark session or a master URL. By default, a local session starts when first needed.
         `bulk`: the backend for large batches and large new views: "duckdb", "spark", or "auto".
-        `memory`: how much memory quads and views may use, in bytes or as "4GB"; half of the machine's memory
-        by default. Views of a store that do not fit stay in its files, and the bulk backend updates them.
+        `memory`: how much memory views may use while they are computed, in bytes or as "4GB"; half of the
+        machine's by default. A larger one is computed from files, and mapped like any view of a store.
         `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
         "strict" (the default): it is the unnamed graph only. A store keeps the setting it was created with;
         those of the command line are created with "union".

@@ -88,8 +88,8 @@ def serve(
         str | None,
         typer.Option(
             metavar="SIZE",
-            help="Memory for quads and views, such as 4GB; half of the machine's by default. "
-            "Views that do not fit stay in the store.",
+            help="Memory for computing views, such as 4GB; half of the machine's by default. "
+            "Larger views are computed from files.",
         ),
     ] = None,
 ) -> None:
