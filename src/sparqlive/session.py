@@ -218,9 +218,9 @@ class Session:
         stored = list[Source]()
         if not self.read_only:
             stored = [Source.from_note(self._feeds, note) for note in store.source_notes()]
+            self._epochs.assertions.load(*store.assertions())
             for source in stored:
-                self._epochs.assertions.add(source.name, store.rows(source.key))
-            self._epochs.assertions.load_local(store.rows("sources/local"))
+                self._epochs.assertions.add(source.name)
         self._epochs.attach(store)
         return stored
 
@@ -230,8 +230,7 @@ class Session:
             store.follow(partial(self._registration.follow, store))
             return
         watchers = [stored_watcher(source.kind, source.address, source.options) for source in stored]
-        for source, watching in zip(stored, watchers, strict=True):
-            self._feeds.start(source, watching)
+        self._feeds.start(zip(stored, watchers, strict=True))
         self._traversal.load(store)
         self._links.load(store)
         self._epochs.start_clocks()
@@ -577,8 +576,8 @@ class Session:
     def memory(self) -> tuple[int, int]:
         """The bytes that quads, held views, their deltas and terms use, about, and how many they may use.
 
-        The terms of a store's files are not counted. While an epoch is carried, the former is as of the last
-        time, because state changes.
+        What sources assert is counted, the terms of a store's files are not. While an epoch is carried, the
+        former is as of the last time, because state changes.
         """
         with self._epochs.capturing() as is_carrying:
             if is_carrying and self._used_bytes is not None:

@@ -423,10 +423,10 @@ def test_damaged_rows_of_a_view_are_repaired(stages: list[Path], tmp_path: Path)
 def test_damaged_data_of_a_source_is_not_repaired_silently(stages: list[Path], tmp_path: Path) -> None:
     path = shutil.copytree(stages[-1], tmp_path / "store")
     with sparqlive.open(path, watch=False) as session:
-        file = next(file for file in files(path) if "source-document" in file.name)
+        file = next(file for file in files(path) if "sources-quads" in file.name)
         content = file.read_bytes()
         file.write_bytes(content[:-1])
-        with pytest.raises(sparqlive.StoreFailed, match="source-document"):
+        with pytest.raises(sparqlive.StoreFailed, match="sources-quads"):
             session.repair()
         file.write_bytes(content)
         assert session.repair() == []

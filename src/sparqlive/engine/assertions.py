@@ -2,50 +2,107 @@
 
 Owns the quads of all sources except `local`, which stands for everything that `load`, `apply` and `update`
 add. If no other source asserts a quad, it exists if and only if `local` asserts it, and nothing is recorded.
-Invariant: the records do not change before `commit`.
+The records are one relation of source, s, p, o, g, whatever the number of sources: the number of a source is
+a hash of its name. Invariant: the records do not change before `commit`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
+from typing import NamedTuple
 
+import numpy as np
+
+from sparqlive.errors import Error
 from sparqlive.quads.current import Change, Quad
-from sparqlive.zset.relation import Relation, Row
-from sparqlive.zset.run import Column
+from sparqlive.rdf.dictionary import hash_of
+from sparqlive.zset.relation import KeyedRelation, Relation, Row
+from sparqlive.zset.run import Column, Run, RunRows
 
-_LOCAL = "sources/local"
+ASSERTED = "sources/quads"
+"""The relation of a store with a row of source, s, p, o, g for each quad that a source asserts."""
+LOCAL = "sources/local"
+"""The relation of a store with the quads that `local` asserts in addition to other sources."""
+WIDTH = 5
+
+_MANY_ROWS = 4_096
+_RUN_TO_MANY_ROWS = 64
+"""Of so many changes, and this part of all rows, the records are merged by columns at once."""
+
+
+class TakenNumberError(Error):
+    """The number of a source belongs to another one."""
+
+
+class _Staged(NamedTuple):
+    """What an epoch changes: the quads of a source, given by its number, and the marks of `local`."""
+
+    source: int
+    quads: Mapping[Row, int]
+    marks: Mapping[Row, int]
+
+
+_NOTHING = _Staged(0, {}, {})
 
 
 class Assertions:
-    def __init__(self) -> None:
-        self._of: dict[str, Relation] = {}
-        self._counts = Relation(4)
+    def __init__(self, number_of: Callable[[str], int] = hash_of) -> None:
+        """`number_of` returns the number of a source by its name: 64 bits, evenly spread."""
+        self._number_of = number_of
+        self._names: dict[int, str] = {}
+        self._counts: dict[int, int] = {}
+        self._by_source = KeyedRelation(WIDTH, 1)
+        self._by_quad = KeyedRelation(WIDTH, 4)
         self._local = Relation(4)
-        self._staged: dict[str, dict[Row, int]] = {}
+        self._staged = _NOTHING
 
     def __bool__(self) -> bool:
-        return bool(self._of)
+        return bool(self._names)
+
+    def __contains__(self, source: str) -> bool:
+        return self._names.get(self._number_of(source)) == source
 
     # Sources
 
-    def add(self, source: str, quads: Mapping[Row, int]) -> None:
-        """Adds a source with the quads that it already asserts."""
-        self._of[source] = Relation(4, quads)
-        self._counts.stage(quads)
-        self._counts.commit()
+    def load(self, asserted: Run | None, local: Run | None) -> None:
+        """Loads the records of a store, of sources that are added afterwards."""
+        assert not self and not self._by_quad.size_about(), "records are loaded once"
+        if asserted is not None:
+            source, *quad = asserted.columns
+            self._by_source.fill(Run(asserted.columns))
+            self._by_quad.fill(Run.sort([*quad, source]))
+        if local is not None:
+            self._local.load(local)
 
-    def load_local(self, quads: Mapping[Row, int]) -> None:
-        """Loads the quads that `local` asserts in addition to other sources."""
-        self._local.load(quads)
+    def add(self, source: str) -> None:
+        """Adds a source, with the quads that were loaded for it."""
+        number = self._number_of(source)
+        known = self._names.setdefault(number, source)
+        if known != source:
+            raise TakenNumberError(
+                f"The names of the sources {source!r} and {known!r} have the same hash, by which a source is "
+                f"recorded. Choose another name for one of them."
+            )
+        self._counts[number] = self._by_source.count_before(number)
+
+    def is_loaded(self, source: str) -> bool:
+        """Whether a source has quads, also before it is added."""
+        return self._by_source.count_before(self._number_of(source)) > 0
 
     def forget(self, source: str) -> None:
         """Removes a source that no longer asserts anything."""
-        assert not len(self._of[source]), "a source is removed after its quads"
-        del self._of[source]
+        number = self._number(source)
+        assert not self._counts[number], "a source is removed after its quads"
+        del self._names[number], self._counts[number]
+
+    def _number(self, source: str) -> int:
+        number = self._number_of(source)
+        assert self._names.get(number) == source, "the source was added"
+        return number
 
     def quads(self, source: str) -> Iterator[Quad]:
-        for (s, p, o, g), _ in self._of[source].items():
-            yield s, p, o, g
+        return iter(self._by_source.before(self._number(source)) or ())
 
     def is_local(self, quad: Quad) -> bool:
         """Whether `local` asserts an existing quad."""
@@ -53,25 +110,29 @@ class Assertions:
 
     def is_asserted(self, quad: Quad) -> bool:
         """Whether a source other than `local` asserts a quad."""
-        return self._counts.weight_before(quad) > 0
+        return self._by_quad.count_before(quad) > 0
 
-    def sources(self) -> list[str]:
-        return list(self._of)
+    def sources(self) -> Collection[str]:
+        return self._names.values()
 
     def count(self, source: str) -> int:
-        return len(self._of[source])
+        return self._counts[self._number(source)]
 
     def count_after(self, source: str, wanted: Mapping[Quad, int]) -> int:
         """How many quads a source asserts after the given changes."""
-        own = self._of[source]
-        return len(own) + sum(
-            weight for quad, weight in wanted.items() if (own.weight_before(quad) > 0) != (weight > 0)
-        )
+        number, has = self._number(source), self._by_source.has_before
+        changed = (weight for quad, weight in wanted.items() if has(number, quad) != (weight > 0))
+        return self._counts[number] + sum(changed)
 
     def ids(self) -> Iterator[Column]:
-        """The ids in all quads that sources assert."""
-        for relation in (*self._of.values(), self._counts, self._local):
-            yield from relation.ids()
+        """The ids in all quads that sources assert; also the numbers of sources, which do not matter."""
+        yield from self._by_quad.ids()
+        yield from self._local.ids()
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in bytes, about."""
+        return self._by_source.nbytes + self._by_quad.nbytes + self._local.nbytes
 
     # Epochs
 
@@ -87,15 +148,16 @@ class Assertions:
         """
         if source is None:
             return self._resolve_local(wanted)
-        own, counts, local = self._of[source], self._counts, self._local
+        number, is_own = self._number(source), self._by_source.has_before
+        count, local = self._by_quad.count_before, self._local
         changed: dict[Row, int] = {}
         graph: dict[Quad, int] = {}
         marks: dict[Row, int] = {}
         for quad, weight in wanted.items():
-            if (own.weight_before(quad) > 0) == (weight > 0):
+            if is_own(number, quad) == (weight > 0):
                 continue
             changed[quad] = weight
-            if counts.weight_before(quad) > (weight < 0):
+            if count(quad) > (weight < 0):
                 continue  # other sources assert it too
             if weight < 0 and local.weight_before(quad):
                 marks[quad] = -1
@@ -105,42 +167,65 @@ class Assertions:
         for quad in present([quad for quad, weight in graph.items() if weight > 0]):
             del graph[quad]
             marks[quad] = 1
-        self._staged = {f"source/{source}": changed, "": changed, _LOCAL: marks}
+        self._staged = _Staged(number, changed, marks)
         return graph
 
     def _resolve_local(self, wanted: Mapping[Quad, int]) -> dict[Quad, int]:
         graph: dict[Quad, int] = {}
         marks: dict[Row, int] = {}
         for quad, weight in wanted.items():
-            if not self._counts.weight_before(quad):
+            if not self.is_asserted(quad):
                 graph[quad] = weight
             elif (self._local.weight_before(quad) > 0) != (weight > 0):
                 marks[quad] = weight
-        self._staged = {_LOCAL: marks}
+        self._staged = _Staged(0, {}, marks)
         return graph
 
     def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
         """The deltas of the records, by the name of the relation: width and rows."""
-        return {name: (4, rows) for name, rows in self._staged.items() if rows and name}
+        source, quads, marks = self._staged
+        deltas: dict[str, tuple[int, Mapping[Row, int]]] = {}
+        if len(quads) > _MANY_ROWS:
+            deltas[ASSERTED] = WIDTH, RunRows(Run.sort(*_columns(source, quads)))
+        elif quads:
+            deltas[ASSERTED] = WIDTH, {(source, *quad): weight for quad, weight in quads.items()}
+        if marks:
+            deltas[LOCAL] = 4, marks
+        return deltas
 
     def staged_by(self, source: str | None, changes: Sequence[Change]) -> dict[Row, int]:
         """The assertions that a source adds and withdraws; `changes` are the changes of the graph."""
         if source is not None:
-            return dict(self._staged.get(f"source/{source}", {}))
-        return {**{change[:4]: change[4] for change in changes}, **self._staged.get(_LOCAL, {})}
+            return dict(self._staged.quads)
+        return {**{change[:4]: change[4] for change in changes}, **self._staged.marks}
 
     def commit(self) -> None:
-        if not self._staged:
-            return
-        for name, rows in self._staged.items():
-            if rows:
-                self._relation(name).add(rows)
-        self._staged = {}
+        source, quads, marks = self._staged
+        self._staged = _NOTHING
+        if quads:
+            self._commit(source, quads)
+            self._counts[source] += sum(quads.values())
+        if marks:
+            self._local.add(marks)
 
-    def _relation(self, name: str) -> Relation:
-        if not name:
-            return self._counts
-        return self._local if name == _LOCAL else self._of[name.removeprefix("source/")]
+    def _commit(self, source: int, quads: Mapping[Row, int]) -> None:
+        if len(quads) > max(_MANY_ROWS, self._by_quad.size_about() // _RUN_TO_MANY_ROWS):
+            (number, *columns), weights = _columns(source, quads)
+            self._by_source.stage_columns([number, *columns], weights)
+            self._by_quad.stage_columns([*columns, number], weights)
+            self._by_source.commit()
+            self._by_quad.commit()
+            return
+        self._by_source.apply_all((source, quad, weight) for quad, weight in quads.items())
+        self._by_quad.apply_all((quad, source, weight) for quad, weight in quads.items())
 
     def rollback(self) -> None:
-        self._staged = {}
+        self._staged = _NOTHING
+
+
+def _columns(source: int, quads: Mapping[Row, int]) -> tuple[list[Column], Column]:
+    """The rows of source, s, p, o, g, and their weights."""
+    size = len(quads)
+    table = np.fromiter(chain.from_iterable(quads), np.int64, 4 * size).reshape(-1, 4)
+    columns = [np.full(size, source, np.int64), *map(np.ascontiguousarray, table.T)]
+    return columns, np.fromiter(quads.values(), np.int64, size)

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from sparqlive.engine.assertions import ASSERTED, LOCAL
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
 from sparqlive.engine.incoming import Incoming
 from sparqlive.engine.ingest import ingest_runs
+from sparqlive.engine.older_assertions import gather_assertions, whole_relation
 from sparqlive.engine.pins import Pins
 from sparqlive.engine.stored_data import StoredData
 from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
@@ -183,6 +185,11 @@ class Persistence:
         if saved is None and self.store.catalog.read_only:
             return Elsewhere(lambda: Relation(len(plan.variables)))
         return saved
+
+    def assertions(self) -> tuple[Run | None, Run | None]:
+        """Which source asserts which quad, and the quads that `local` asserts as well."""
+        gather_assertions(self.store)
+        return whole_relation(self.store, ASSERTED), whole_relation(self.store, LOCAL)
 
     def rows(self, name: str) -> dict[Row, int]:
         """The content of a relation, empty if the store does not have it."""

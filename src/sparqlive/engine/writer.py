@@ -130,10 +130,11 @@ class Epochs:
         return sum(content.reserved_bytes for content in self.views.readers)
 
     def used_bytes(self) -> int:
-        """The memory of held contents, and of the quads that they read."""
+        """The memory of what sources assert, of held contents, and of the quads that they read."""
+        asserted = self.assertions.nbytes
         if not self.reads_changes:
-            return 0
-        return self.quads.nbytes + sum(content.held_bytes() for content in self.views.readers)
+            return asserted
+        return asserted + self.quads.nbytes + sum(content.held_bytes() for content in self.views.readers)
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """Calls an observer, under the lock, with each epoch and each refresh of a deferred view."""

@@ -282,17 +282,17 @@ class Feeds:
                     f"Source {source.name!r} already exists with different settings. Remove it first, or "
                     f"choose another name."
                 )
-            self._epochs.assertions.add(source.name, {})
+            self._epochs.assertions.add(source.name)
             self._epochs.commit({}, 0, "auto", notes={source.key: source.note()})
-            self.start(source, watcher)
+            self.start([(source, watcher)])
         return source
 
-    def start(self, source: Source, watcher: Watcher) -> None:
-        self.by_name[source.name] = source
-        if not self.watching:
-            return
-        loop = self._running()
-        asyncio.run_coroutine_threadsafe(self._begin(source, watcher), loop).result()
+    def start(self, watched: Iterable[tuple[Source, Watcher]]) -> None:
+        """Starts watching sources, if this session watches any."""
+        watched = list(watched)
+        self.by_name.update((source.name, source) for source, _ in watched)
+        if watched and self.watching:
+            asyncio.run_coroutine_threadsafe(self._begin(watched), self._running()).result()
 
     def refresh(self, sources: Sequence[Source], timeout_seconds: float | None) -> None:
         """Looks at sources now, concurrently, and waits until all looks are done."""
@@ -351,8 +351,7 @@ class Feeds:
             self._thread.join()
             self._loop.close()
             self._loop = None
-            for source in self.by_name.values():
-                self._remember(source)
+            self._remember(*self.by_name.values())
 
     @property
     def _is_forked(self) -> bool:
@@ -408,10 +407,11 @@ class Feeds:
             source.restore_state(state)
             return epoch if epoch.inserted or epoch.deleted else None
 
-    def _remember(self, source: Source) -> None:
+    def _remember(self, *sources: Source) -> None:
         with self._epochs.lock:
-            if not self._epochs.closed and not source.removed:
-                self._epochs.record(None, {source.key: source.note()})
+            if not self._epochs.closed:
+                notes = {source.key: source.note() for source in sources if not source.removed}
+                self._epochs.record(None, notes)
 
     def _forget(self, source: Source) -> None:
         """Retracts all quads of a source in one epoch."""
@@ -422,10 +422,11 @@ class Feeds:
 
     # In the thread of the sources
 
-    async def _begin(self, source: Source, watcher: Watcher) -> None:
+    async def _begin(self, watched: Iterable[tuple[Source, Watcher]]) -> None:
         self._turn = self._turn or asyncio.Lock()
-        self._wakes[source] = asyncio.Event()
-        self._tasks[source] = asyncio.create_task(self._watch(source, watcher))
+        for source, watcher in watched:
+            self._wakes[source] = asyncio.Event()
+            self._tasks[source] = asyncio.create_task(self._watch(source, watcher))
 
     async def _ask(self, source: Source) -> int:
         """Requests a look that begins after this call."""

@@ -27,9 +27,9 @@ from sparqlive.store.private import open_private
 from sparqlive.store.runs import QUADS
 from sparqlive.store.seals import Damaged
 from sparqlive.store.tables import Tables
-from sparqlive.store.upgrade import SAME_TABLES, UNSEALED, UPGRADED, make_private, upgrade
+from sparqlive.store.upgrade import READ, SAME_TABLES, UNSEALED, UPGRADED, make_private, upgrade
 
-FORMAT = 5
+FORMAT = 6
 # Tables that are compared when a store is opened. The others are compared when they are first read.
 _COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
@@ -181,7 +181,7 @@ class Catalog(Tables):
 
     def _check_format(self) -> None:
         found = self._format()
-        if found == FORMAT:
+        if found == FORMAT or (self.read_only and found in READ):
             return
         if not found:
             raise Damaged(self._path, "it does not state its format")

@@ -24,7 +24,15 @@ from sparqlive.store.deltas import read_changes, read_deltas
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Segment, segments_of
 from sparqlive.store.ranges import RangeTask, range_tasks, rows_before, rows_in_range
-from sparqlive.store.runs import QUADS, ROWS_A_FILE, RunFile, names_of, read_columns, write_rows
+from sparqlive.store.runs import (
+    QUADS,
+    ROWS_A_FILE,
+    RunFile,
+    is_read_whole,
+    names_of,
+    read_columns,
+    write_rows,
+)
 from sparqlive.store.tables import Base, Tables
 from sparqlive.zset.run import Column, Run
 
@@ -101,7 +109,7 @@ class Writer:
         stem = file_stem(self._relation) + ("" if self._epoch is None else "-delta")
         path = f"{self._folder}/{stem}-{len(self.runs):05d}{self._ending}.parquet"
         in_order = {name: named[name] for name in _file_order(self._names)}
-        size, digests = write_rows(self._place, path, in_order)
+        size, digests = write_rows(self._place, path, in_order, is_searched=not is_read_whole(self._relation))
         self.runs.append(RunFile(path, self._relation, self._size, size, first, digests, self._epoch))
         self._waiting, self._size = [], 0
 

@@ -121,6 +121,7 @@ class Compactor:
         while more:
             with self._lock, uninterrupted:
                 more = self._store.forget_history(self._kept_from(), _EPOCHS_AT_ONCE)
+                more |= self._store.forget_folded(_EPOCHS_AT_ONCE)
         with self._lock, uninterrupted:
             self._store.remove_orphans()
 

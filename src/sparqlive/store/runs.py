@@ -38,6 +38,7 @@ _DIGEST_BYTES = 8
 _READ_BYTES = 1 << 22
 # The rows that show whether a column has one value.
 _SAMPLE = 1 << 10
+_NO_ROWS: Column = np.empty(0, np.int64)
 Digests = bytes
 
 
@@ -91,10 +92,21 @@ def described(place: Place, path: str, relation: str, epoch: int | None = None) 
     return replace(run, first=first)
 
 
-def write_rows(place: Place, name: str, columns: dict[str, Column]) -> tuple[int, bytes]:
-    """Writes a sorted relation of integers; returns its size in bytes and its digests."""
+def is_read_whole(relation: str) -> bool:
+    """Whether a relation is read only as a whole, as of the last epoch: what sources assert."""
+    return relation.startswith("sources/")
+
+
+def write_rows(
+    place: Place, name: str, columns: dict[str, Column], *, is_searched: bool = True
+) -> tuple[int, bytes]:
+    """Writes a sorted relation of integers; returns its size in bytes and its digests.
+
+    is_searched: single rows are looked up in the file, which therefore is larger.
+    """
     table = pa.table({title: pa.array(column, pa.int64()) for title, column in columns.items()})
-    repeating = [title for title, column in columns.items() if _repeats(column)]
+    is_repeating = _repeats if is_searched else _recurs
+    repeating = [title for title, column in columns.items() if is_repeating(column)]
     plain = [title for title in columns if title not in repeating]
     return _write(place, name, table, plain, repeating, ROWS_PER_GROUP)
 
@@ -103,6 +115,12 @@ def _repeats(column: Column) -> bool:
     """Whether a column has one value, as far as a sample shows, such as a weight or a graph."""
     sample = column[:: max(1, len(column) // _SAMPLE)]
     return bool((sample == sample[0]).all())
+
+
+def _recurs(column: Column) -> bool:
+    """Whether most values come several times, as far as the first rows show."""
+    first = column[:_SAMPLE]
+    return 2 * len(np.unique(first)) <= len(first)
 
 
 def write_terms(place: Place, name: str, terms: TermColumns) -> tuple[int, bytes]:
@@ -321,7 +339,17 @@ def read_groups(
 
 
 def _arrays(table: pa.Table, names: Sequence[str]) -> list[Column]:
-    return [table.column(title).to_numpy() for title in names]
+    return [_array(table.column(title)) for title in names]
+
+
+def _array(column: pa.ChunkedArray) -> Column:
+    """A column of integers as an array; `to_numpy` would import pandas, which takes 0.3 s."""
+    if column.type != pa.int64() or column.null_count:  # in no file of a store
+        found: Column = column.to_numpy()
+        return found
+    chunks = [chunk for chunk in column.chunks if len(chunk)]
+    parts = [np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in chunks]
+    return parts[0] if len(parts) == 1 else np.concatenate([_NO_ROWS, *parts])
 
 
 def read_between(
@@ -381,7 +409,7 @@ def term_groups(place: Place, run: RunFile, wanted: Column | None = None) -> Ite
         for group, first, last in file.bounds("id"):
             if wanted is not None:
                 low, high = np.searchsorted(wanted, first), np.searchsorted(wanted, last, "right")
-                ids = file.read_groups([group], ("id",)).column("id").to_numpy() if low < high else wanted[:0]
+                ids = _array(file.read_groups([group], ("id",)).column("id")) if low < high else wanted[:0]
                 if not is_in(wanted[low:high], ids).any():
                     continue
             yield _terms(file, [group])
@@ -390,7 +418,7 @@ def term_groups(place: Place, run: RunFile, wanted: Column | None = None) -> Ite
 def _terms(file: Verified, groups: Sequence[int]) -> TermColumns:
     table = file.read_groups(groups, ("id", "term"))
     texts = pa.concat_arrays([large(chunk) for chunk in table.column("term").chunks])
-    return TermColumns(table.column("id").to_numpy(), texts)
+    return TermColumns(_array(table.column("id")), texts)
 
 
 def terms_with_prefix(terms: TermColumns, prefixes: Sequence[str]) -> dict[int, str]:

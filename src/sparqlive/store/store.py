@@ -42,6 +42,7 @@ from sparqlive.store.runs import (
     check_file,
     described,
     has_typed_terms,
+    is_read_whole,
     names_of,
     read_columns,
     read_groups,
@@ -576,6 +577,15 @@ class Store:
 
         return self._with_files(commit, register)
 
+    def rewrite(self, commit: Commit) -> None:
+        """Replaces relations by others with the same content, at the last epoch."""
+
+        def register(commit: Commit) -> None:
+            with self.catalog.transaction():
+                self._name(commit)
+
+        self._with_files(commit, register)
+
     def _set_refreshed(self, name: str, epoch: int) -> None:
         self.catalog.set_meta(f"refreshed/{name}", str(epoch))
 
@@ -691,6 +701,15 @@ class Store:
         """
         with self.catalog.transaction():
             return self.catalog.forget_history(min(until, self.quads_epoch()), most_epochs)
+
+    def forget_folded(self, most_epochs: int) -> bool:
+        """Deletes some deltas of relations whose history nobody reads; returns whether there are more."""
+        relations = [name for name in self.catalog.bases() if is_read_whole(name)]
+        if not relations:
+            return False
+        with self.catalog.transaction():
+            more = [self.catalog.forget_folded(name, most_epochs) for name in relations]
+        return any(more)
 
     def install(self, folded: Iterable[Folded], terms: tuple[list[RunFile], list[RunFile], int]) -> None:
         """Replaces the inputs of foldings by their results, for relations that have not changed meanwhile."""

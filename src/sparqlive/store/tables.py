@@ -338,6 +338,20 @@ class Tables:
                 self.forget_runs([run], self.epoch())
         return stop < until
 
+    def forget_folded(self, relation: str, most_epochs: int) -> bool:
+        """Deletes some deltas that a relation's base contains, also if they are history.
+
+        Returns whether there are more.
+        """
+        folded = self.bases().get(relation, NO_EPOCH)
+        epochs = sorted(epoch for epoch in self.delta_epochs(relation, NO_EPOCH) if epoch <= folded)
+        if epochs:
+            last = epochs[:most_epochs][-1]
+            self._sealed.delete("deltas", "relation = ? AND epoch <= ?", (relation, last))
+            where = "relation = ? AND epoch > ? AND epoch <= ?"
+            self.forget_runs(self._runs(where, (relation, NO_EPOCH, last)), self.epoch())
+        return len(epochs) > most_epochs
+
     def delta_relations(self) -> set[str]:
         """The relations with deltas in the catalog or in files."""
         return self._small_delta_relations() | {

@@ -3,7 +3,9 @@
 Format 2 has no seals, no digests and no mark of the store. The upgrade reads every file once, and assumes
 that files are undamaged. A file that is missing, or that has the wrong size, gets a digest that never
 matches. In format 3, all files belong to bases: change log, deltas and new terms are in the catalog. In
-format 4, no totals of groups are stored, and files have another layout, which this version still reads.
+format 4, no totals of groups are stored, and files have another layout, which this version still reads. In
+format 5, what a source asserts is a relation of its own: the session that upgrades the store puts them
+together (`engine/older_assertions.py`), and readers, which do not read them, need no upgrade.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 UNSEALED = 2
 SAME_TABLES = 4
 """The first format with the tables of this one."""
-UPGRADED = (UNSEALED, 3, 4)
+UPGRADED = (UNSEALED, 3, 4, 5)
 """The formats that are upgraded when a store is opened for writing."""
+READ = (5,)
+"""Those of them that readers read as they are."""
 
 
 def upgrade(database: sqlite3.Connection, sealed: Sealed, directory: Path, found: int, number: int) -> None:

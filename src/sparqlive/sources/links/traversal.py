@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from pyoxigraph import NamedNode
 
+from sparqlive.engine.assertions import TakenNumberError
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported, ViewExists
@@ -320,8 +321,8 @@ class Traversal:
         self._follow(view, settings)
 
     def _follow(self, view: View, settings: Follow) -> None:
-        if LINKS.value not in self.epochs.assertions.sources():
-            self.epochs.assertions.add(LINKS.value, {})
+        if LINKS.value not in self.epochs.assertions:
+            self.epochs.assertions.add(LINKS.value)
         following = self._followings[view.name] = LinkFollower(self, view, settings)
         view.follow_links(following)
         if self.feeds.watching:
@@ -343,9 +344,9 @@ class Traversal:
 
     def load(self, store: Persistence) -> None:
         """Continues following links for the views of a store."""
-        rows = store.rows(f"source/{LINKS.value}")
-        if rows:
-            self.epochs.assertions.add(LINKS.value, rows)
+        describes = self.epochs.assertions.is_loaded(LINKS.value)
+        if describes:
+            self.epochs.assertions.add(LINKS.value)
         noted = [json.loads(note) for note in store.notes(_NOTE) if note]
         with self.epochs.lock:
             for note in noted:
@@ -354,7 +355,7 @@ class Traversal:
                     self._follow(self.epochs.views[name], Follow.from_note(note))
                 else:  # the process ended while the view was being dropped
                     self.epochs.record(None, self.note(name, None))
-            if not self._followings and (rows or any(source.found for source in self.sources.values())):
+            if not self._followings and (describes or any(source.found for source in self.sources.values())):
                 self._step()
 
     def stop(self) -> None:
@@ -438,14 +439,17 @@ class Traversal:
                 watching = watcher("web", address, options)
             except Error as error:
                 following.refused[address] = str(error)
-            else:
-                if address not in self.sources:  # another view may have added it just now
+                continue
+            if address not in self.sources:  # another view may have added it just now
+                try:
                     self.feeds.add(source, watching)
+                except TakenNumberError as error:
+                    following.refused[address] = str(error)
 
     def _describe(self) -> None:
         """Writes in one epoch which documents describe which resources."""
         epochs, id_of = self.epochs, self.dictionary.id_of
-        if LINKS.value not in epochs.assertions.sources():
+        if LINKS.value not in epochs.assertions:
             return
         predicate, graph = id_of(DESCRIBED_BY), id_of(LINKS)
         links: set[QuadIds] = {
