@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -231,3 +233,41 @@ def test_values_that_recur_are_compressed(tmp_path: Path) -> None:
         found = whole_relation(store, ASSERTED)
         assert found is not None
         assert all(map(np.array_equal, found.columns, rows.columns))
+
+
+REPORTING = """
+import random, sys
+import sparqlive
+from tests.store.test_assertions import quad, report
+rng = random.Random(int(sys.argv[2]))
+with sparqlive.open(sys.argv[1], watch=False) as session:
+    while True:
+        name = f"urn:{rng.randrange(9)}"
+        if name in session.sources and rng.random() < 0.2:
+            session.sources[name].remove()
+        elif rng.random() < 0.03:
+            session.compact()
+        else:
+            report(session, name, map(quad, {rng.randrange(30) for _ in range(rng.randrange(9))}))
+        print(session.epoch, flush=True)
+"""
+
+
+@pytest.mark.parametrize("epochs", [7, 40])
+def test_a_killed_writer_leaves_sources_and_quads_at_one_epoch(tmp_path: Path, epochs: int) -> None:
+    path = tmp_path / "store"
+    command = [sys.executable, "-c", REPORTING, str(path), str(epochs)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        acknowledged = 0
+        while acknowledged < epochs:
+            acknowledged = int(writer.stdout.readline())
+        writer.kill()
+    with sparqlive.open(path, watch=False) as session:
+        assert session.epoch >= acknowledged
+        assertions, found = session._epochs.assertions, set[Quad]()
+        for name, source in session.sources.items():
+            own = set(session.dictionary.quads(assertions.quads(name)))
+            assert len(own) == source.quads == assertions.count(name)
+            found |= own
+        assert found == set(session.quads())
