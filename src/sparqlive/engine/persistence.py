@@ -365,7 +365,8 @@ class Persistence:
 
     def forget_totals(self, content: PlanContent) -> None:
         """Deletes the totals of groups that a held content would not keep up to date."""
-        keys = [name.removesuffix("/rows") for name in all_names(content) if name.endswith("/rows")]
+        # Operators are numbered in the plan with what it stores, whose key may not be that of its rows.
+        keys = {name.partition("/")[0] for name in all_names(content)}
         prefixes = tuple(totals_name(key, None) for key in keys)
         stale = {name for name in self.store.catalog.bases() if name.startswith(prefixes)}
         if stale:
