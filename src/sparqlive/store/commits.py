@@ -22,6 +22,7 @@ from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.tables import Rows
 from sparqlive.store.term_runs import write_term_run
 from sparqlive.zset.columns import ColumnRows
+from sparqlive.zset.order import is_sorted
 from sparqlive.zset.run import Column, Run, RunRows
 
 
@@ -110,21 +111,10 @@ def _sorted_changes(changes: Sequence[Sequence[int]]) -> Sequence[Column]:
         s, p, o, g, w = changes.columns
     else:
         s, p, o, g, w = np.fromiter(chain.from_iterable(changes), np.int64, 5 * len(changes)).reshape(-1, 5).T
-    if not _is_sorted((p, g, s, o)):
+    if not is_sorted((p, g, s, o)):
         order = np.lexsort((o, s, g, p))
         s, p, o, g, w = (column[order] for column in (s, p, o, g, w))
     return p, g, s, o, w
-
-
-def _is_sorted(columns: Sequence[Column]) -> bool:
-    """Whether rows are in lexicographic order."""
-    undecided = np.ones(len(columns[0]) - 1, dtype=bool)
-    for column in columns:
-        before, after = column[:-1], column[1:]
-        if (undecided & (before > after)).any():
-            return False
-        undecided &= before == after
-    return True
 
 
 def _sorted_columns(rows: Rows | Run, width: int) -> Sequence[Column]:

@@ -1,8 +1,8 @@
-"""What builders of maps share: directories of rows that come in pieces, and whether rows are in order."""
+"""The directories of rows that come in pieces, for those who build maps."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -50,14 +50,3 @@ class DirectoryEntries:
             last = min(self._next + _ENTRIES, stop)
             yield np.arange(self._next, last)
             self._next = last
-
-
-def is_sorted(columns: Sequence[Column]) -> bool:
-    """Whether rows are in lexicographic order."""
-    undecided = np.ones(len(columns[0]) - 1, dtype=bool)
-    for column in columns:
-        before, after = column[:-1], column[1:]
-        if (undecided & (before > after)).any():
-            return False
-        undecided &= before == after
-    return True

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sparqlive.errors import StoreFailed
-from sparqlive.store.map_directory import DirectoryEntries, directory_length, is_sorted, number_type
+from sparqlive.store.map_directory import DirectoryEntries, directory_length, number_type
 from sparqlive.store.map_folder import MapFolder
 from sparqlive.store.maps import Array, Map, MapWriter
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns, read_groups
 from sparqlive.store.sorting import Columns, Sorter, gathered, reordered
-from sparqlive.zset.order import lexicographic
+from sparqlive.zset.order import is_sorted, lexicographic
 from sparqlive.zset.run import Column
 
 Order = Literal["pso", "pos", "spo", "osp", "gpso", "gpos"]

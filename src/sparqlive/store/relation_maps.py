@@ -17,11 +17,12 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from sparqlive.errors import StoreFailed
-from sparqlive.store.map_directory import DirectoryEntries, directory_length, is_sorted, number_type
+from sparqlive.store.map_directory import DirectoryEntries, directory_length, number_type
 from sparqlive.store.map_folder import MapFolder, MapFolders
 from sparqlive.store.maps import Map, UnusableMap
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, names_of, read_groups
+from sparqlive.zset.order import is_sorted
 from sparqlive.zset.run import Column, Run
 
 _VERSION = 1

@@ -103,3 +103,14 @@ def _fresh(*columns: _Column) -> _Mask:
     for column in columns:
         fresh[1:] |= column[1:] != column[:-1]
     return fresh
+
+
+def is_sorted(columns: Sequence[_Column]) -> bool:
+    """Whether rows are in lexicographic order."""
+    undecided = np.ones(len(columns[0]) - 1, dtype=bool)
+    for column in columns:
+        before, after = column[:-1], column[1:]
+        if (undecided & (before > after)).any():
+            return False
+        undecided &= before == after
+    return True
