@@ -24,6 +24,7 @@ from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.run import Column, Run
 
 _ORDERS: tuple[Order, ...] = ("pso", "pos", "spo")
+_LARGE_BASE = 100_000
 _NO_COLUMN = np.empty(0, dtype=np.int64)
 _NO_CHANGES = Run([_NO_COLUMN] * 4, _NO_COLUMN)
 
@@ -77,9 +78,13 @@ class StoredData:
         self.maps = self.mapped(self._store.catalog.runs(QUADS))
 
     def mapped(self, runs: Sequence[RunFile]) -> QuadMaps:
-        """The maps of a base, with the orders that most queries need, and those that are in use."""
+        """The maps of a base, with the orders that are in use; of a large one also those for most queries.
+
+        Those of a small one take a moment when they are needed.
+        """
         maps = QuadMaps(self._store.directory, self._store.place, runs)
-        maps.prepare(dict.fromkeys((*_ORDERS, *(() if self.maps is None else self.maps.orders))))
+        ahead = _ORDERS if maps.size >= _LARGE_BASE else ()
+        maps.prepare(dict.fromkeys((*ahead, *(() if self.maps is None else self.maps.orders))))
         return maps
 
     def _later(self) -> ColumnRows:
