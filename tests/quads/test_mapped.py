@@ -122,3 +122,15 @@ def test_snapshots_stay_as_they_were_over_bases_that_move(seed: int, monkeypatch
     quads.check()
     for one, quads_then in lent:
         check(one, quads_then, pick)
+
+
+def test_the_inverse_of_a_graph_that_was_alone_in_the_base() -> None:
+    """It is first asked for when quads of another graph have come."""
+    base = {(5, 6, 7, 1), (8, 6, 7, 1), (8, 6, 9, 1)}
+    quads = Quads()
+    quads.attach(lambda: (FakeMaps(base), net(base, base)), len(base), is_blank=False)
+    quads.pairs(1, 6)
+    quads.add([(5, 6, 7, 70, 1), (5, 6, 9, 1, 1), (8, 6, 9, 1, -1)])
+    assert sorted(quads.inverse(1, 6).rows_before()) == [(7, 5), (7, 8), (9, 5)]
+    assert sorted(quads.inverse(70, 6).rows_before()) == [(7, 5)]
+    quads.check()

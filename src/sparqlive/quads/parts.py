@@ -42,6 +42,10 @@ class Pairs:
     def has_backward(self) -> bool:
         return self._backward is not None
 
+    def turn_by(self, turn: Turn) -> None:
+        """Exchanges what finds the turned run of a mapped one."""
+        self._turn = turn
+
     def backward(self) -> KeyedRelation:
         """Object → subjects, with what is staged; created at the first call."""
         if self._backward is None:
@@ -248,6 +252,8 @@ class Part:
         wide = _widened(old.forward, 0 if graph is None else graph)
         self.pairs = Pairs(wide, self._turn())
         if self.is_read and graph is not None:
+            if self._base.is_mapped:  # its rows stay those of the one graph
+                old.turn_by(partial(self._mapped_in, graph, "gpos"))
             self.by_graph[graph] = old
 
     def commit(self) -> None:
