@@ -84,3 +84,17 @@ def test_any_changes_strategies_compactions_and_restarts(tmp_path: Path, seed: i
         assert is_mapped
     finally:
         session.close()
+
+
+def test_parts_that_are_alike_are_computed_from_files_once(tmp_path: Path) -> None:
+    """The query has two parts without variables, which are the same plan."""
+    query = (
+        f"ASK {{ FILTER(!BOUND(?a)) OPTIONAL {{ <{EX}n0> <{EX}p>? ?b . ?c <{EX}p> <{EX}n1> FILTER(?a > 1) }} "
+        f"FILTER(!BOUND(?a)) }}"
+    )
+    with sparqlive.open(tmp_path / "store", memory=0) as session:
+        session.apply(insert=some_quads(random.Random(1), 20))
+        view = session.view("twice", query)
+        assert view.weights() == {(): 1}
+        session.apply(insert=[ox.Quad(node(0), ox.NamedNode(f"{EX}p"), node(1))])
+        session.check()
