@@ -9,6 +9,8 @@ from typing import Any
 from zlib import crc32
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyoxigraph as ox
 import pytest
 from hypothesis import given
@@ -108,6 +110,32 @@ def test_a_query_that_runs_out_of_memory_runs_again_with_more() -> None:
             Frame.table("duckdb_settings()", ["name", "value"]).where("name = 'memory_limit'")
         )
     assert limit.column("value").to_pylist() == ["80.0 MiB"]
+
+
+def test_a_fault_in_duckdb_ends_its_database_not_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables, views, functions and the limit on memory are there again in another database."""
+    run, faults = DuckDb._run_in_thread, 0
+
+    def with_a_fault(backend: DuckDb, text: str, take: Any) -> Any:
+        nonlocal faults
+        if "plus_one" in text and not faults:
+            faults += 1
+            backend._connection.close()
+            raise duckdb.InternalException("INTERNAL Error: as a test")
+        return run(backend, text, take)
+
+    monkeypatch.setattr(DuckDb, "_run_in_thread", with_a_fault)
+    with DuckDb(memory=80 << 20) as backend:
+        table = backend.frame(pa.table({"n": pa.array([1, 2], pa.int64())}), ["n"])
+        made = backend.materialize(backend.view(table.select("n * 10 AS n")))
+        plus_one = backend.function(lambda numbers: pc.add(numbers, 1), pa.int64())
+        found = backend.rows(made.select(f"{plus_one}(n) AS plus_one").sorted(["plus_one"]))
+        setting = Frame.table("duckdb_settings()", ["name", "value"]).where("name = 'memory_limit'")
+        assert backend.rows(setting).column("value").to_pylist() == ["80.0 MiB"]
+    assert faults == 1
+    assert found.column("plus_one").to_pylist() == [11, 21]
+    with DuckDb() as backend:
+        assert backend.rows(Frame.table("range(2)", ["range"])).num_rows == 2
 
 
 @pytest.mark.parametrize("largest", [1 << 61, 1 << 58], ids=["eighths", "sixty-fourths"])

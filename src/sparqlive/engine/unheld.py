@@ -318,7 +318,7 @@ class Unheld:
         in_store = self._in_store(way, target)
         for part in content.stored_parts():
             assert isinstance(part, UnheldContent)
-            if part.first or part.users > 1 and self._store.has(part):
+            if part.first or (part.users > 1 and self._store.has(part)):
                 continue
             known: dict[op.Operator, Saved] = {}
             totals: dict[op.Group, Saved] = {}

@@ -98,8 +98,11 @@ class DuckDb:
         self._functions: list[str] = []
         self._held: dict[int, tuple[Frame, Frame, pa.Table | None]] = {}
         """Frames that were computed, by their nodes: the frame itself, the table for it, and its rows."""
-        self._is_stopped = False
-        """Whether a query was stopped: its thread may be busy with the connection for another moment."""
+        self._steps: list[Callable[[duckdb.DuckDBPyConnection], object]] = []
+        """What set up the connection, its tables, views and functions: does it again in another database."""
+        self._is_spent = False
+        """Whether the connection is not used again: a query was stopped, whose thread may be busy with it for
+        another moment, or its database had a fault."""
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
         """An Arrow table, a relation of DuckDB, or a table that is made later."""
@@ -111,8 +114,12 @@ class DuckDb:
         return Frame.table(name, columns)
 
     def _register(self, name: str, data: Any) -> None:
-        self._connection.register(name, data)
+        self._do(lambda connection: connection.register(name, data))
         self._tables.append(name)
+
+    def _do(self, step: Callable[[duckdb.DuckDBPyConnection], object]) -> None:
+        step(self._connection)
+        self._steps.append(step)
 
     def columns(self, data: Any) -> Sequence[str]:
         names: Sequence[str] = data.column_names if isinstance(data, pa.Table) else data.columns
@@ -136,7 +143,9 @@ class DuckDb:
         if self._memory is None:
             return self.frame(self.query(frame), frame.columns)
         name = f"made_{next(_NUMBERS)}"
-        self._run(f"CREATE TEMP TABLE {name} AS {self._text(frame)}", lambda _: None)
+        text = f"CREATE TEMP TABLE {name} AS {self._text(frame)}"
+        self._run(text, lambda _: None)
+        self._steps.append(lambda connection: connection.execute(text))
         self._made.append(name)
         return Frame.table(name, frame.columns)
 
@@ -173,7 +182,7 @@ class DuckDb:
 
     def _view(self, text: str, columns: Sequence[str]) -> Frame:
         name = f"view_{next(_NUMBERS)}"
-        self._connection.execute(f"CREATE TEMP VIEW {name} AS {text}")
+        self._do(lambda connection: connection.execute(f"CREATE TEMP VIEW {name} AS {text}"))
         self._views.append(name)
         return Frame.table(name, columns)
 
@@ -264,10 +273,24 @@ class DuckDb:
             self._connection.execute(f"SET threads = 1; SET memory_limit = '{_MORE_MEMORY * self._memory}B'")
             return self._run_once(text, take)
         finally:
-            if not self._is_stopped:
+            if not self._is_spent:
                 self._connection.execute(f"SET threads = {threads}; SET memory_limit = '{self._memory}B'")
 
     def _run_once(self, text: str, take: Callable[[duckdb.DuckDBPyRelation], Result]) -> Result:
+        """Runs a query. A fault in DuckDB ends its database: then it runs in another one, with one thread.
+
+        DuckDB 2.0 has such faults where several threads of a join meet ("dict-surviving cache").
+        """
+        try:
+            return self._run_in_thread(text, take)
+        except duckdb.InternalException:
+            self._is_spent = True
+            self._connection = _opened(threads=1)
+            for step in self._steps:
+                step(self._connection)
+        return self._run_in_thread(text, take)
+
+    def _run_in_thread(self, text: str, take: Callable[[duckdb.DuckDBPyRelation], Result]) -> Result:
         """Runs a query in a thread of its own. An exception set in this one, or in its flag, stops it."""
         outcome: Future[Result] = Future()
 
@@ -284,7 +307,7 @@ class DuckDb:
                 look_at_flag()
                 thread.join(_LOOK_SECONDS)
         except BaseException:
-            self._is_stopped = True
+            self._is_spent = True
             self._connection.interrupt()
             raise
         return outcome.result()
@@ -296,7 +319,7 @@ class DuckDb:
         self._connection = _connected() if self._given is None else self._given
         if self._memory is not None:
             limited = f"SET memory_limit = '{self._memory}B'; SET preserve_insertion_order = false"
-            self._connection.execute(limited)
+            self._do(lambda connection: connection.execute(limited))
         self._add("xxhash64", _hashes, pa.int64())
         return self
 
@@ -305,7 +328,7 @@ class DuckDb:
     ) -> None:
         self._waiting.clear()
         self._held.clear()
-        if self._is_stopped:
+        if self._is_spent:
             return
         while self._views:
             self._connection.execute(f"DROP VIEW {self._views.pop()}")
@@ -324,8 +347,12 @@ class DuckDb:
         def call(*columns: pa.ChunkedArray) -> pa.Array:
             return function(*(column.combine_chunks() for column in columns))
 
-        create: Any = self._connection.create_function  # its stub leaves out the names of the options
-        create(name, call, None, _duckdb_type(kind), type="arrow", null_handling="special")
+        def create(connection: Any) -> None:  # the stub leaves out the names of the options
+            connection.create_function(
+                name, call, None, _duckdb_type(kind), type="arrow", null_handling="special"
+            )
+
+        self._do(create)
         self._functions.append(name)
 
 
@@ -334,9 +361,12 @@ def _connected() -> duckdb.DuckDBPyConnection:
     try:
         return _idle.pop()
     except IndexError:
-        pass
+        return _opened(len(os.sched_getaffinity(0)))
+
+
+def _opened(threads: int) -> duckdb.DuckDBPyConnection:
     folder = Path(tempfile.gettempdir()) / f"sparqlive-duckdb-{os.getpid()}"
-    return duckdb.connect(config={"temp_directory": str(folder), "threads": len(os.sched_getaffinity(0))})
+    return duckdb.connect(config={"temp_directory": str(folder), "threads": threads})
 
 
 def _local_path(address: str) -> str:
