@@ -16,7 +16,6 @@ from sparqlive.bulk.solutions import Keys, column
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.sparql.algebra import Var
@@ -24,6 +23,7 @@ from tests.bulk.test_evaluate import plan_of
 from tests.conftest import times
 from tests.on_spark import CLASSIC_ONLY, LONG, Work
 from tests.oracle import assert_same
+from tests.plan_reference import Reference
 from tests.random_queries import EX, RandomQuery, batches, graphs, queries
 
 pytestmark = pytest.mark.spark

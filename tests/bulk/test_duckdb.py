@@ -18,7 +18,6 @@ from hypothesis import given
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.frame import Frame
 from sparqlive.plan.operators import Operator
-from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.syntax import parse_query
@@ -30,6 +29,7 @@ from tests.conftest import examples, times
 from tests.fixture_format import Fixture, last_words
 from tests.on_duckdb import DuckDbWork
 from tests.oracle import Weights, add, assert_same
+from tests.plan_reference import Reference
 from tests.random_queries import RandomQuery, batches, graphs, queries
 from tests.test_fixtures import KEPT, reorder
 from tests.w3c import EvaluationTest, assert_alike

@@ -18,7 +18,6 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.operand import Operand, Writing
 from sparqlive.bulk.typed import TEXT
 from sparqlive.plan import operators as op
-from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.columns import NAMES, typed
 from tests.bulk.test_duckdb import plan_of
@@ -26,6 +25,7 @@ from tests.conftest import FULL, examples, times
 from tests.nasty_terms import TERMS, Term, terms
 from tests.on_duckdb import DuckDbWork
 from tests.oracle import assert_same
+from tests.plan_reference import Reference
 
 EX = "http://example.org/"
 # ruff: noqa: E501

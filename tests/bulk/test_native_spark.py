@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from sparqlive.plan.reference import Reference
 from tests.bulk.test_duckdb import plan_of
 from tests.bulk.test_native import (
     ALL_PAIRS,
@@ -21,6 +20,7 @@ from tests.bulk.test_native import (
 from tests.conftest import FULL
 from tests.on_spark import LONG, Work
 from tests.oracle import assert_same
+from tests.plan_reference import Reference
 
 pytestmark = pytest.mark.spark
 

@@ -17,12 +17,12 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State, delta_rule
 from sparqlive.plan.keys import pushable
-from sparqlive.plan.reference import Reference
 from sparqlive.plan.wording import Words, name_operators
 from sparqlive.quads.current import Quads
 from sparqlive.rdf.dictionary import Dictionary, term_of
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Var
 from tests.oracle import Weights
+from tests.plan_reference import Reference
 
 ABSTRACT = {op.Operator, op.Keeping, op.Keyed}
 X, Y, Z, G = (Var(name) for name in "xyzg")

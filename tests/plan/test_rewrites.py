@@ -18,7 +18,6 @@ import sparqlive
 from sparqlive.plan import operators as op
 from sparqlive.plan.keys import is_copy, pushable
 from sparqlive.plan.parts import independent_parts
-from sparqlive.plan.reference import Reference
 from sparqlive.plan.rewrites import REWRITES, rewrite
 from sparqlive.plan.rewrites.compare_by_join import compare_by_join
 from sparqlive.plan.rewrites.flatten_joins import flatten_joins
@@ -34,6 +33,7 @@ from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.zset import ZSet
 from tests.conftest import examples
 from tests.oracle import assert_same
+from tests.plan_reference import Reference
 from tests.random_queries import LITERALS, NODES, PROLOGUE, RandomQuery, graphs, queries
 
 Rule = Callable[[op.Operator], op.Operator]

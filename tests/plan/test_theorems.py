@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 import sparqlive
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import Of, State, Times, delta_rule
-from sparqlive.plan.reference import Reference, Solutions
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
@@ -25,6 +24,7 @@ from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.zset import ZSet
 from tests.conftest import examples
 from tests.oracle import assert_same
+from tests.plan_reference import Reference, Solutions
 from tests.random_queries import NODES, PREDICATES, RandomQuery, batches, graphs, queries
 
 pytestmark = pytest.mark.laws

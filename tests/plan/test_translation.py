@@ -10,11 +10,11 @@ import random
 import pytest
 
 import sparqlive
-from sparqlive.plan.reference import Reference as PlanReference
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.reference import Reference
 from sparqlive.sparql.syntax import parse_query
 from tests.oracle import assert_same
+from tests.plan_reference import Reference as PlanReference
 from tests.random_nested import Maker, quad
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import sqlite3
@@ -17,7 +16,6 @@ import pytest
 import sparqlive
 from sparqlive.store import compaction, head, place, runs, seals
 from sparqlive.store import store as store_module
-from tests.store.test_history import contents
 from tests.store.test_store import quad, query
 
 
@@ -305,27 +303,13 @@ def test_a_store_does_not_remove_the_runs_of_another(made: Path, tmp_path: Path)
 # Stores of the formats before
 
 
-@pytest.fixture
-def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A closed store with log, deltas and terms in its catalog, as all stores were before format 4."""
-    with sparqlive.open(tmp_path / "store") as session:
-        session.view("optional", query("optional"))
-        session.load({quad(random.Random(seed)) for seed in range(30)})
-        with monkeypatch.context() as patch:
-            patch.setattr(compaction, "SMALL", 2)
-            session.compact()
-        session.apply(insert=[quad(random.Random(99))])
-    return tmp_path / "store"
-
-
-def _state_format(path: Path, number: int, *changed: str) -> None:
-    """Writes another format into a catalog, with the seals of it and of changed tables."""
+def _state_format(path: Path, number: int) -> None:
+    """Writes another format into a catalog, with its seal."""
     seal = seals.seal_of("meta", ("format", str(number)))
     with sqlite3.connect(path / "catalog.sqlite") as database:
         database.execute("UPDATE meta SET value = ?, seal = ? WHERE key = 'format'", (str(number), seal))
-        for table in ("meta", *changed):
-            total = f"(SELECT sum(seal & 4294967295) FROM {table})"
-            database.execute(f"UPDATE totals SET total = {total} WHERE name = ?", (table,))
+        total = "(SELECT sum(seal & 4294967295) FROM meta)"
+        database.execute(f"UPDATE totals SET total = {total} WHERE name = 'meta'")
         totals = database.execute("SELECT name, rows, total FROM totals WHERE name <> ''").fetchall()
         root = sum(seals._part(*total) for total in totals) & 0xFFFFFFFF
         database.execute("UPDATE totals SET total = ? WHERE name = ''", (root,))
@@ -383,129 +367,24 @@ def test_a_damaged_catalog_of_format_4_is_refused_and_left(of_format_4: Path) ->
             sparqlive.open(of_format_4, read_only=True)
 
 
-def to_format_3(path: Path) -> None:
-    """What a store of format 3 was: runs without the epoch of a delta."""
-    with sqlite3.connect(path / "catalog.sqlite") as database:
-        rows = database.execute("SELECT path, relation, rows, bytes, first, digest, digests FROM runs")
-        runs = [(*row[:-1], seals.seal_of("runs", row[:-1]), row[-1]) for row in rows]
-        database.execute("DROP TABLE runs")
-        database.execute(
-            "CREATE TABLE runs (path TEXT NOT NULL, relation TEXT NOT NULL, rows INTEGER NOT NULL, "
-            "bytes INTEGER NOT NULL, first TEXT NOT NULL, digest INTEGER NOT NULL, seal INTEGER NOT NULL, "
-            "digests BLOB, PRIMARY KEY (path)) WITHOUT ROWID"
-        )
-        database.executemany("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", runs)
-    database.close()
-    _state_format(path, 3, "runs")
-
-
-def test_a_store_of_format_3_is_brought_to_this_one(old: Path) -> None:
-    with sparqlive.open(old) as session:
-        expected, data, since = contents(session), set(session.quads()), session.epoch - 1
-        deltas = [delta.weights() for delta in session.views["optional"].changes(since=since)]
-    to_format_3(old)
-    with pytest.raises(sparqlive.StoreFailed, match="Open it once for writing"):
-        sparqlive.open(old, read_only=True)
-    with sparqlive.open(old) as session:
-        assert (contents(session), set(session.quads())) == (expected, data)
-        assert [delta.weights() for delta in session.views["optional"].changes(since=since)] == deltas
-        session.check()
-        session.apply(insert=[quad(random.Random(123))])
-        session.compact()
-        expected = contents(session)
-    with sparqlive.open(old, read_only=True) as session:
-        assert contents(session) == expected
-        session.check()
-
-
-@pytest.mark.parametrize("harm", ["DELETE FROM runs WHERE relation = 'quads'", "UPDATE runs SET rows = 7"])
-def test_a_damaged_catalog_of_format_3_is_refused_and_left(old: Path, harm: str) -> None:
-    to_format_3(old)
-    with sqlite3.connect(old / "catalog.sqlite") as database:
-        database.execute(harm)
-    database.close()
-    before = everything_below(old)
-    with pytest.raises(sparqlive.StoreFailed, match="damaged"):
-        sparqlive.open(old)
-    after = everything_below(old)
+@pytest.mark.parametrize("number", [2, 3])
+def test_a_store_of_a_format_that_is_not_read_any_more_is_refused_and_left(
+    of_format_4: Path, number: int
+) -> None:
+    _state_format(of_format_4, number)
+    before = everything_below(of_format_4)
+    for read_only in (False, True):
+        with pytest.raises(sparqlive.StoreFailed, match=f"has format {number}, from an older version"):
+            sparqlive.open(of_format_4, read_only=read_only)
+    after = everything_below(of_format_4)
     assert after.keys() - before.keys() <= {"catalog.sqlite-wal", "catalog.sqlite-shm"}
     assert after["catalog.sqlite"] == before["catalog.sqlite"]
 
 
-def to_format_2(path: Path) -> None:
-    """What a store of format 2 was."""
-    to_format_3(path)
-    with sqlite3.connect(path / "catalog.sqlite") as database:
-        for table in (
-            "meta",
-            "epochs",
-            "changes",
-            "exceptions",
-            "relations",
-            "runs",
-            "replaced",
-            "views",
-            "deltas",
-            "batches",
-        ):
-            columns = [name for _, name, *_ in database.execute(f"PRAGMA table_info({table})")]
-            kept = ", ".join(name for name in columns if name not in ("seal", "digests"))
-            database.execute(f"CREATE TABLE kept AS SELECT {kept} FROM {table}")
-            database.execute(f"DROP TABLE {table}")
-            database.execute(f"ALTER TABLE kept RENAME TO {table}")
+def test_a_catalog_without_totals_is_damaged(of_format_4: Path) -> None:
+    with sqlite3.connect(of_format_4 / "catalog.sqlite") as database:
         database.execute("DROP TABLE totals")
-        database.execute("DELETE FROM meta WHERE key = 'store'")
-        database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
-        for (run,) in database.execute("SELECT path FROM runs").fetchall():
-            folder, name = os.path.split(run)
-            renamed = f"runs/{os.path.basename(folder).partition('-')[2]}"
-            (path / renamed).mkdir(exist_ok=True)
-            (path / run).rename(path / renamed / name)
-            database.execute("UPDATE runs SET path = ? WHERE path = ?", (f"{renamed}/{name}", run))
-    database.close()
-    for left in (path / "runs").iterdir():
-        if not any(left.iterdir()):
-            left.rmdir()
-    (path / "head").unlink()
-
-
-def test_a_store_of_format_2_is_brought_to_this_one(old: Path) -> None:
-    with sparqlive.open(old) as session:
-        expected, data = contents(session), set(session.quads())
-    to_format_2(old)
-    (old / "runs" / "mine").mkdir()
-    with pytest.raises(sparqlive.StoreFailed, match="Open it once for writing"):
-        sparqlive.open(old, read_only=True)
-    with sparqlive.open(old) as session:
-        assert (contents(session), set(session.quads())) == (expected, data)
-        session.check()
-        session.apply(insert=[quad(random.Random(123))])
-        before = {path.name for path in (old / "runs").iterdir()} - {"mine"}
-        session.compact()
-        session.check()
-        expected = contents(session)
-    with sparqlive.open(old) as session:
-        assert contents(session) == expected
-        session.check()
-    assert (old / "runs" / "mine").is_dir()
-    assert not [file for name in before for file in (old / "runs" / name).glob("quads*")]
-
-
-def test_a_store_that_only_says_that_it_is_of_format_2(old: Path) -> None:
-    with sqlite3.connect(old / "catalog.sqlite") as database:
-        database.execute("UPDATE meta SET value = '2' WHERE key = 'format'")
     database.close()
     for read_only in (False, True):
         with pytest.raises(sparqlive.StoreFailed, match="damaged: it does not state its format"):
-            sparqlive.open(old, read_only=read_only)
-
-
-def test_a_damaged_run_of_format_2_is_noticed_later(old: Path) -> None:
-    to_format_2(old)
-    (file,) = (old / "runs").rglob("*-rows-*.parquet")
-    os.truncate(file, 50)
-    with sparqlive.open(old) as session:
-        with pytest.raises(sparqlive.StoreFailed, match="-rows-00000"):
-            session.check()
-        assert session.repair() == ["optional"]
-        session.check()
+            sparqlive.open(of_format_4, read_only=read_only)

@@ -154,7 +154,7 @@ def journal(store: Path) -> None:
 
 
 def older(store: Path) -> None:
-    """A store of format 2, whose files get the mode of a private store, with links among them."""
+    """A store that says it is of format 2, with links among its files."""
     in_sql(store, "UPDATE meta SET value = '2' WHERE key = 'format'", "DROP TABLE totals")
     (store / "catalog.sqlite-x").symlink_to(store.with_name("outside") / "notes.txt")
 

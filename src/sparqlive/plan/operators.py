@@ -59,7 +59,8 @@ class Operator:
 
     @cached_property
     def always(self) -> frozenset[Var]:
-        raise NotImplementedError
+        """All variables, unless an operator overrides it."""
+        return frozenset(self.variables)
 
     @cached_property
     def maybe(self) -> frozenset[Var]:
@@ -82,6 +83,30 @@ class _OverOne(Operator):
     @cached_property
     def always(self) -> frozenset[Var]:
         return self.source.always
+
+
+class _OverParts(Operator):
+    """An operator over several parts, with the columns of all of them."""
+
+    parts: tuple[Operator, ...]
+
+    @cached_property
+    def children(self) -> tuple[Operator, ...]:
+        return self.parts
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return ordered_union(*(part.variables for part in self.parts))
+
+
+class _WithColumns(Operator):
+    """An operator whose columns are one of its fields."""
+
+    columns: tuple[Var, ...]
+
+    @cached_property
+    def variables(self) -> tuple[Var, ...]:
+        return self.columns
 
 
 class _OverTwo(Operator):
@@ -138,10 +163,6 @@ class Scan(Operator):
         found = tuple(term for term in self.positions if isinstance(term, Var))
         return ordered_union(found, _graph_variable(self.graph))
 
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return frozenset(self.variables)
-
 
 @dataclass(frozen=True)
 class Names(Operator):
@@ -152,10 +173,6 @@ class Names(Operator):
     @cached_property
     def variables(self) -> tuple[Var, ...]:
         return _graph_variable(self.graph)
-
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return frozenset(self.variables)
 
 
 @dataclass(frozen=True)
@@ -169,21 +186,13 @@ class Nodes(Operator):
     def variables(self) -> tuple[Var, ...]:
         return (self.variable, *_graph_variable(self.graph))
 
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return frozenset(self.variables)
-
 
 @dataclass(frozen=True)
-class Table(Operator):
+class Table(_WithColumns):
     """Inline rows; None means unbound. One row without columns is the identity of Join."""
 
     columns: tuple[Var, ...]
     rows: tuple[tuple[Term | None, ...], ...]
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return self.columns
 
     @cached_property
     def always(self) -> frozenset[Var]:
@@ -198,36 +207,20 @@ UNIT = Table((), ((),))
 
 
 @dataclass(frozen=True)
-class Parameters(Operator):
+class Parameters(_WithColumns):
     """The constants of plans that differ only in these: one row per plan, changed between epochs."""
 
     columns: tuple[Var, ...]
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return self.columns
-
-    @cached_property
-    def always(self) -> frozenset[Var]:
-        return frozenset(self.columns)
 
 
 # Linear operators
 
 
 @dataclass(frozen=True)
-class Join(Operator):
+class Join(_OverParts):
     """The natural join of compatible solutions; weights multiply."""
 
     parts: tuple[Operator, ...]
-
-    @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return self.parts
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return ordered_union(*(part.variables for part in self.parts))
 
     @cached_property
     def always(self) -> frozenset[Var]:
@@ -270,7 +263,7 @@ def _never_fails(expression: Expression, always: frozenset[Var]) -> bool:
 
 
 @dataclass(frozen=True)
-class Project(_OverOne):
+class Project(_WithColumns, _OverOne):
     """Keeps some variables and sums the weights of solutions that become equal.
 
     A variable that the source does not have is never bound.
@@ -278,10 +271,6 @@ class Project(_OverOne):
 
     source: Operator
     columns: tuple[Var, ...]
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return self.columns
 
     @cached_property
     def always(self) -> frozenset[Var]:
@@ -299,16 +288,12 @@ class Listing(Project):
 
 
 @dataclass(frozen=True)
-class Template(_OverOne):
+class Template(_WithColumns, _OverOne):
     """Instantiates each row for each solution: the triples of CONSTRUCT, or the resources of DESCRIBE."""
 
     source: Operator
     columns: tuple[Var, ...]
     rows: tuple[tuple[VarOrTerm, ...], ...]
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return self.columns
 
     @cached_property
     def always(self) -> frozenset[Var]:
@@ -326,16 +311,8 @@ class Template(_OverOne):
 
 
 @dataclass(frozen=True)
-class Union(Operator):
+class Union(_OverParts):
     parts: tuple[Operator, ...]
-
-    @cached_property
-    def children(self) -> tuple[Operator, ...]:
-        return self.parts
-
-    @cached_property
-    def variables(self) -> tuple[Var, ...]:
-        return ordered_union(*(part.variables for part in self.parts))
 
     @cached_property
     def always(self) -> frozenset[Var]:

@@ -27,9 +27,17 @@ from sparqlive.store.private import open_private
 from sparqlive.store.runs import QUADS
 from sparqlive.store.seals import Damaged
 from sparqlive.store.tables import Tables
-from sparqlive.store.upgrade import READ, SAME_TABLES, UNSEALED, UPGRADED, make_private, upgrade
 
 FORMAT = 6
+_UPGRADED = (4, 5)
+"""The formats that are upgraded when a store is opened for writing; their tables are those of this one.
+
+In format 4, no totals of groups are stored, and files have another layout, which this version still reads. In
+format 5, what a source asserts is a relation of its own: the session that upgrades the store puts them
+together (`engine/older_assertions.py`), and readers, which do not read them, need no upgrade.
+"""
+_READ = (5,)
+"""Those of them that readers read as they are."""
 # Tables that are compared when a store is opened. The others are compared when they are first read.
 _COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
@@ -120,7 +128,7 @@ class Catalog(Tables):
         self.has_head = head is not None
         self.use(read_connection(self._path))
         try:
-            if self._format() in UPGRADED and not self.read_only:
+            if self._format() in _UPGRADED and not self.read_only:
                 self._upgrade(head)
             with self.reading():
                 self._check_format()
@@ -139,17 +147,13 @@ class Catalog(Tables):
 
     def _upgrade(self, head: Head | None) -> None:
         """Upgrades a catalog of an older format, unless it is outdated."""
-        found = self._format()
-        if found != UNSEALED:
-            compare_head(self.directory, head, Head(self.meta("store") or "", *self._sealed.load()))
-        if found >= SAME_TABLES:
-            self._compare_first()
+        compare_head(self.directory, head, Head(self.meta("store") or "", *self._sealed.load()))
+        self._compare_first()
         self._database.close()
         self.use(write_connection(self._path))
         with self.transaction():
-            upgrade(self._database, self._sealed, self.directory, found, FORMAT)
-        if found == UNSEALED:
-            make_private(self.directory)
+            self._sealed.load()
+            self.set_meta("format", str(FORMAT))
         self._database.close()
         self.use(read_connection(self._path))
 
@@ -177,15 +181,15 @@ class Catalog(Tables):
         self._sealed.check_schema()
         found = self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
         number = int(found) if isinstance(found, str) and found.isdecimal() else 0
-        return number if ("totals" in tables) == (number > UNSEALED) else 0
+        return number if "totals" in tables or number < min(_UPGRADED) else 0
 
     def _check_format(self) -> None:
         found = self._format()
-        if found == FORMAT or (self.read_only and found in READ):
+        if found == FORMAT or (self.read_only and found in _READ):
             return
         if not found:
             raise Damaged(self._path, "it does not state its format")
-        if found in UPGRADED:
+        if found in _UPGRADED:
             raise StoreFailed(
                 f"The store {self.directory} has format {found}, from an older version of sparqlive. "
                 f"Open it once for writing to upgrade it to format {FORMAT}; `sparqlive check` does this."

@@ -198,9 +198,10 @@ class Sealed:
 
     def create(self) -> None:
         """Creates the tables."""
-        for name in TABLES:
+        for name, table in TABLES.items():
             if name != "terms":
-                self._create(name)
+                rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
+                self._database.execute(f"CREATE TABLE {name} ({table.definition}){rowid}")
         self._database.execute(
             "CREATE TABLE terms (number INTEGER PRIMARY KEY, id INTEGER NOT NULL, text TEXT NOT NULL)"
         )
@@ -220,25 +221,7 @@ class Sealed:
             if not is_own and table not in _STATISTICS:
                 raise Damaged(self._path, f"it has a {str(kind)[:20]} {str(name)[:60]!r} that is not its own")
 
-    def _create(self, name: str) -> None:
-        rowid = "" if name in _WITH_ROWID else " WITHOUT ROWID"
-        self._database.execute(f"CREATE TABLE {name} ({TABLES[name].definition}){rowid}")
-
     # Writing
-
-    def replace(self, table: str, header: str) -> list[Row]:
-        """Replaces a table of an older format by an empty one; returns its rows, after comparing them.
-
-        `header` has the old columns before the seal; the blob comes last.
-        """
-        found = self._fetch(f"SELECT {header}, seal, {TABLES[table].blob} FROM {table}", ())
-        if (len(found), sum(seal & _HALF for *_, seal, _ in found)) != self.total(table):
-            raise Damaged(self._path, f"rows of the table {table} are missing or outdated")
-        rows = [(*self._check(table, row[:-1]), row[-1]) for row in found]
-        self._database.execute(f"DROP TABLE {table}")
-        self._create(table)
-        self._changed[table] = 0, 0
-        return rows
 
     def add(self, table: str, row: Row, blob: bytes | None = None) -> None:
         """Adds a row, replacing the row with the same key."""

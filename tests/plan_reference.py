@@ -1,6 +1,6 @@
 """Evaluates plans and delta rules by the definitions of their operators: simple and slow.
 
-Used by tests only, of delta rules, rewrites and executors given a plan, and of the translation given a query.
+For tests of delta rules, rewrites and executors given a plan, and of the translation given a query.
 The meaning of a query, and what `session.check()` compares with, is `sparql/reference/`, which does not use
 plans. This module keeps no state and shares no code with the executors: it works on terms and zsets, directly
 from the definitions on annotated sets. Invariant: a row is a tuple of terms in the order of the operator's
