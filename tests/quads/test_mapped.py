@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from sparqlive.quads import parts as parts_module
 from sparqlive.quads.base import POSITIONS, Direction, WholeOrder
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Quad, Quads
 from sparqlive.zset import relation as relation_module
@@ -133,4 +134,25 @@ def test_the_inverse_of_a_graph_that_was_alone_in_the_base() -> None:
     quads.add([(5, 6, 7, 70, 1), (5, 6, 9, 1, 1), (8, 6, 9, 1, -1)])
     assert sorted(quads.inverse(1, 6).rows_before()) == [(7, 5), (7, 8), (9, 5)]
     assert sorted(quads.inverse(70, 6).rows_before()) == [(7, 5)]
+    quads.check()
+
+
+def test_a_graph_that_is_first_read_between_a_large_batch_and_its_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What came after the base is in the graph's pairs once, not beside the state after the batch, too."""
+    monkeypatch.setattr(parts_module, "_FEWEST_ROWS", 1)
+    base = {(1, 6, 2, 1), (3, 6, 4, 70)}
+    first = {(s, 6, 9, g) for s in range(10, 14) for g in (1, 70)}
+    quads = Quads()
+    quads.attach(lambda: (FakeMaps(base), net(base, base | first)), len(base | first), is_blank=False)
+    quads.pairs(70, 6)
+    quads.stage(net(base | first, base))
+    pairs = quads.pairs(1, 6)
+    inverse = quads.inverse(1, 6)
+    assert len(list(pairs.rows_before())) == 5
+    assert list(pairs.rows_after()) == [(1, 2)]
+    quads.commit()
+    assert list(pairs.rows_before()) == [(1, 2)]
+    assert list(inverse.rows_before()) == [(2, 1)]
     quads.check()

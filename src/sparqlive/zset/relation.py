@@ -392,7 +392,8 @@ class KeyedRelation:
         return self.run, self.late.with_columns(columns, weights)
 
     def stage_next(self, relation: KeyedRelation) -> None:
-        """Stages all changes at once, as the relation after them."""
+        """Stages all changes at once, as the relation after them, which takes over at the commit."""
+        self.merge()
         self.next = relation
         self.after = relation.before
 
