@@ -8,8 +8,9 @@ import numpy as np
 import psutil
 
 from bench.measure import Report, Sizes, duration, run_alone, same, timed
-from sparqlive.quads.current import Quads
+from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Quads
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.zset.columns import ColumnRows, last_rows
 
 SIZES = {"triples": (10_000_000, 500_000), "predicates": (10, 10)}
 SECONDS_WANTED = 20.0
@@ -36,7 +37,9 @@ def loaded(quads: Quads, sizes: Sizes) -> float:
     subjects, predicates, objects, names = columns(sizes["triples"], sizes["predicates"])
 
     def load() -> None:
-        quads.load_columns(subjects, predicates, objects, DEFAULT_GRAPH)
+        whole = np.full(len(subjects), DEFAULT_GRAPH), np.ones(len(subjects), np.int64)
+        rows = ColumnRows((subjects, predicates, objects, *whole))
+        quads.add(last_rows(rows, by=(PREDICATE, GRAPH, SUBJECT, OBJECT)))
         for name in names:
             quads.inverse(DEFAULT_GRAPH, name)
 

@@ -17,7 +17,7 @@ from sparqlive.quads import parts as parts_module
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.zset import relation as relation_module
-from sparqlive.zset.columns import ColumnRows
+from sparqlive.zset.columns import ColumnRows, last_rows
 from sparqlive.zset.relation import KeyedRelation
 from tests.conftest import examples
 
@@ -382,12 +382,13 @@ def test_loading_again_after_deleting_everything() -> None:
         session.check()
 
 
-def test_columns_are_loaded_as_one_graph() -> None:
+def test_a_large_batch_of_columns() -> None:
     rng = np.random.default_rng(7)
     columns = [rng.integers(-(2**63), 2**63, 500) for _ in range(3)]
     columns[1] = rng.choice(np.array([6, -7, 2**62]), 500)
     quads = Quads()
-    quads.load_columns(*columns, 70)
+    rows = ColumnRows([*columns, np.full(500, 70), np.ones(500, np.int64)])
+    quads.add(last_rows(rows, by=(PREDICATE, GRAPH, SUBJECT, OBJECT)))
     expected = {(*map(int, row), 70) for row in zip(*columns, strict=True)}
     assert set(quads) == expected
     assert quads.size == len(expected)

@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from sparqlive.quads.base import POSITIONS, Base, MemoryBase, WholeOrder
+from sparqlive.quads.base import POSITIONS, Base, NoBase, WholeOrder
 from sparqlive.quads.columns import PairTable, sorted_run, tables_of, whole_order
 from sparqlive.quads.counted import Counted, Kind
 from sparqlive.quads.lookup import Lookup, OneGraphPairs, quads_with
@@ -43,7 +43,7 @@ class Quads:
     has_orders = True
 
     def __init__(self) -> None:
-        self.base: Base = MemoryBase()
+        self.base: Base = NoBase()
         self._load: Callable[[], tuple[Base, ColumnRows]] | None = None
         """Gives the base and the changes after it, when something is first read or changed."""
         self._is_loading = False
@@ -116,8 +116,6 @@ class Quads:
                 found = self._parts.get(predicate)
                 if found is None:
                     found = self._parts[predicate] = Part(predicate, self.base)
-                    if isinstance(self.base, MemoryBase):
-                        self.base.take(predicate)
         return found
 
     def predicates(self) -> list[int]:
@@ -534,24 +532,8 @@ class Quads:
         if len(changes) > _BULK and type(changes) is not ColumnRows:
             changes = ColumnRows(list(np.array(changes, np.int64).T))
             changes = last_rows(changes, by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
-        self._apply(changes)
-
-    def _apply(self, changes: Sequence[Change]) -> None:
         self.stage(changes)
         self.commit()
-
-    def load_columns(self, subjects: Column, predicates: Column, objects: Column, graph: int) -> None:
-        """Loads one empty graph in bulk, sorted once, without an overlay."""
-        graphs = np.broadcast_to(np.int64(graph), len(subjects))
-        if self.is_blank() and not self.is_read:
-            with self.lending:
-                self._detach_snapshots()
-                self._parts, self._orders = {}, {}
-                self.base = MemoryBase((subjects, predicates, objects, graphs))
-                self.size = self.base.size
-            return
-        rows = ColumnRows((subjects, predicates, objects, graphs, np.ones(len(subjects), np.int64)))
-        self._apply(last_rows(rows, by=(PREDICATE, GRAPH, SUBJECT, OBJECT)))
 
     def clear(self) -> None:
         """Removes everything; only allowed if no plan reads the quads."""
@@ -611,8 +593,6 @@ class Quads:
 
     def ids(self) -> Iterator[Column]:
         """The ids in all quads in memory, and in some that are there no more; between epochs."""
-        if isinstance(self.base, MemoryBase):
-            yield from self.base.ids(but=self._parts)
         yield np.fromiter(self._parts, np.int64, len(self._parts))
         for part in self._parts.values():
             if part.graph is not None:
@@ -688,10 +668,9 @@ class Quads:
     @property
     def nbytes(self) -> int:
         """Memory of all orders in bytes."""
-        base = self.base.nbytes if isinstance(self.base, MemoryBase) else 0
         orders = sum(relation.nbytes for relation in self._orders.values())
         counted = sum(c.relation.nbytes for found in self._counted.values() for c in found.values())
-        return base + orders + counted + sum(part.nbytes for part in list(self._parts.values()))
+        return orders + counted + sum(part.nbytes for part in list(self._parts.values()))
 
 
 def _quads_of(part: Part) -> Iterator[Quad]:
