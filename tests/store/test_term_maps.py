@@ -27,7 +27,7 @@ from sparqlive.rdf.term_columns import OTHER, SAME, UNKNOWN, Gathered, TermColum
 from sparqlive.sparql.columns import TERM_SCHEMA
 from sparqlive.store import compaction, map_folder, maps, runs, term_maps
 from sparqlive.store.map_folder import MapFolder
-from sparqlive.store.maps import UnusableMap
+from sparqlive.store.maps import Map, UnusableMap, write_map
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.runs import DamagedRun, RunFile
 from sparqlive.store.term_maps import TermMaps, name_of
@@ -187,6 +187,38 @@ def test_every_flipped_byte(tmp_path: Path, way: str) -> None:
         path.write_bytes(unusable)
         assert {number: opened(tmp_path, file).text_of(number) for number in [*entries][:3]}
         assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("way", ["one", "many"])
+def test_maps_that_were_made_to_mislead(tmp_path: Path, way: str) -> None:
+    """All checksums fit, and the numbers lead outside of the map; or a section is missing or too short."""
+    entries = spread(300)
+    file = write(tmp_path, entries)
+    opened(tmp_path, file).text_of(0)
+    path = tmp_path / "maps" / name_of(file)
+    whole = path.read_bytes()
+    source = Map(path, ["terms 1", path.name])
+    names = ["ids", "directory", "ends", "characters", "bounds"]
+    sections = {name: source.array(name).copy() for name in names}
+    chance = np.random.default_rng(3)
+    for name in names:
+        right = sections[name]
+        whole_range = np.iinfo(right.dtype)
+        wrong = chance.integers(whole_range.min, whole_range.max, len(right), right.dtype, endpoint=True)
+        for changed in (wrong, np.sort(wrong), right[:-1], right[:0], np.append(right, right), None):
+            path.unlink()
+            others = {key: array for key, array in sections.items() if key != name}
+            write_map(path, ["terms 1", path.name], others if changed is None else others | {name: changed})
+            found = opened(tmp_path, file)
+            if name in ("characters", "bounds", "ids") and changed is not None and len(changed) == len(right):
+                # Then it is the map of other terms, which nobody can notice.
+                found.text_of(next(iter(entries)))
+            elif way == "one":
+                assert {number: found.text_of(number) for number in entries}.keys() == entries.keys()
+            else:
+                found.gather(Gathered(np.array(sorted(entries))))
+            path.unlink()
+            path.write_bytes(whole)
 
 
 def test_tables(tmp_path: Path) -> None:

@@ -237,8 +237,11 @@ class Map:
         rest = self._read(described + 8 * blocks, _PREFIX.size)
         if _header_checksum(tuple(fields), rest) != checksum:
             raise UnusableMap(self.path, "its header is damaged")
-        about = json.loads(rest[:described])
-        layout = _Layout.of(about["sources"], about["sections"])
+        try:
+            about = json.loads(rest[:described])
+            layout = _Layout.of(about["sources"], about["sections"])
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise UnusableMap(self.path, "its header means nothing") from error
         if layout.blocks != blocks:
             raise UnusableMap(self.path, "its blocks have another size")
         if (
@@ -275,13 +278,19 @@ class Map:
 
     def length(self, name: str) -> int:
         """How many numbers a section has."""
-        return self._layout.sections[name].length
+        return self._section(name).length
+
+    def _section(self, name: str) -> _Section:
+        found = self._layout.sections.get(name)
+        if found is None:
+            raise UnusableMap(self.path, f"it has no section {name}")
+        return found
 
     def check(self, name: str, start: int, stop: int) -> None:
         """Compares the checksums of the blocks that have these numbers of a section, unless it was done."""
         if start >= stop:
             return
-        section = self._layout.sections[name]
+        section = self._section(name)
         for place in range(start * section.item // BLOCK, (stop * section.item - 1) // BLOCK + 1):
             block = section.first_block + place
             if not self._is_checked[block]:
@@ -294,7 +303,7 @@ class Map:
 
     def check_ranges(self, name: str, starts: Array, stops: Array) -> None:
         """Like `check`, for many ranges of numbers; raises as well if one is not within the section."""
-        section = self._layout.sections[name]
+        section = self._section(name)
         if not ((starts >= 0) & (starts <= stops) & (stops <= section.length)).all():
             raise UnusableMap(self.path, f"its section {name} is shorter than others say")
         end = section.first_block + _blocks(section.nbytes)
@@ -322,7 +331,7 @@ class Map:
         return self._unchecked(self._for_scans, name)[start:stop]
 
     def _unchecked(self, mapped: mmap.mmap, name: str) -> Array:
-        section = self._layout.sections[name]
+        section = self._section(name)
         whole = np.frombuffer(mapped, dtype=np.uint8)
         return whole[section.offset : section.offset + section.nbytes].view(section.type)
 

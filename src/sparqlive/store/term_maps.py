@@ -21,6 +21,7 @@ from xxhash import xxh3_128_hexdigest
 
 from sparqlive.rdf.term_columns import Ids, TermColumns
 from sparqlive.sparql.columns import TERM_SCHEMA
+from sparqlive.store.map_directory import directory_length
 from sparqlive.store.map_folder import MapFolder, MapFolders
 from sparqlive.store.maps import Array, Map, UnusableMap
 from sparqlive.store.place import Place
@@ -38,6 +39,8 @@ _HALF = 1 << 63
 # So many texts are checked together, if they are not longer than this.
 _CHECKED_BITS = 12
 _MOST_CHECKED = 1 << 20
+# What a lookup meets in a damaged map, and in one whose numbers lead outside of it.
+_UNUSABLE = (UnusableMap, IndexError, UnicodeDecodeError)
 _IDS, _DIRECTORY, _ENDS, _CHARACTERS, _BOUNDS = "ids", "directory", "ends", "characters", "bounds"
 
 
@@ -46,6 +49,10 @@ class TermMap:
 
     def __init__(self, found: Map) -> None:
         self._map = found
+        terms = found.length(_IDS)
+        lengths = [found.length(name) for name in (_BOUNDS, _DIRECTORY, _ENDS)]
+        if terms < 1 or lengths != [2, directory_length(terms), terms + 1]:
+            raise UnusableMap(found.path, "its sections do not belong together")
         found.check(_BOUNDS, 0, 2)
         bounds: tuple[int, int] = found.unchecked(_BOUNDS).tolist()
         self.first, self.last = bounds
@@ -59,7 +66,10 @@ class TermMap:
         self._characters = found.unchecked(_CHARACTERS).data
         self._is_checked = bytearray((len(self._ids) >> _CHECKED_BITS) + 1)
         buffers = [None, pa.py_buffer(self._view), pa.py_buffer(self._characters)]
-        self._texts = pa.Array.from_buffers(pa.large_string(), len(self._ids), buffers)
+        try:
+            self._texts = pa.Array.from_buffers(pa.large_string(), len(self._ids), buffers)
+        except pa.ArrowInvalid as error:
+            raise UnusableMap(found.path, str(error)) from error
 
     def text(self, number: int) -> str | None:
         """The text of an id."""
@@ -151,7 +161,7 @@ class TermFile:
         opened = self._opened or self.open()
         try:
             return opened.text(number)
-        except UnusableMap:
+        except _UNUSABLE:
             return self.open(damaged=opened).text(number)
 
     def found(self, numbers: Ids) -> tuple[Ids, pa.LargeStringArray]:
@@ -167,7 +177,7 @@ class TermFile:
         opened = self._opened or self.open()
         try:
             return read(opened)
-        except UnusableMap:
+        except _UNUSABLE:
             return read(self.open(damaged=opened))
 
     def open(self, damaged: TermMap | None = None) -> TermMap:
