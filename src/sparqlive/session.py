@@ -542,6 +542,8 @@ class Session:
                 f"The source name {short_repr(name)} is too long: a percent-encoded name has at most "
                 f"{_SOURCE_NAME_BYTES:,} bytes. Set a shorter name, and keep the address."
             )
+        if name in (".", ".."):
+            raise Error(f"Invalid source name {name!r}: in a URL, it would mean a folder. Set another name.")
         source = Source(self._feeds, name, kind, address, dict(options))
         return self._feeds.add(source, watcher(kind, address, options))
 
