@@ -160,7 +160,8 @@ class _Given:
         self._quads = quads
 
     async def watch(self, version: Version | None, report: Reporting, wake: Any) -> None:
-        await report(Content(self._quads, {"given": True}))
+        quads, self._quads = self._quads, []
+        await report(Content(quads, {"given": True}))
 
 
 def _add_sources(session: sparqlive.Session, data: Path, size: int) -> None:

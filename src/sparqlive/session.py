@@ -218,7 +218,7 @@ class Session:
         stored = list[Source]()
         if not self.read_only:
             stored = [Source.from_note(self._feeds, note) for note in store.source_notes()]
-            self._epochs.assertions.load(*store.assertions())
+            store.load_assertions(self._epochs.assertions)
             for source in stored:
                 self._epochs.assertions.add(source.name)
         self._epochs.attach(store)

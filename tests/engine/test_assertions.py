@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparqlive.engine import assertions as assertions_module
-from sparqlive.engine.assertions import ASSERTED, LOCAL, Assertions, TakenNumberError
+from sparqlive.engine.assertions import ASSERTED, BY_QUAD, LOCAL, WIDTH, Assertions, TakenNumberError
 from sparqlive.zset import relation
+from sparqlive.zset.relation import KeyedRelation
 from sparqlive.zset.run import Run
 
 Quad = tuple[int, int, int, int]
@@ -68,7 +69,13 @@ class Recorded:
     def reopen(self) -> None:
         self.assertions = Assertions()
         asserted, local = (_run(self.stored[name]) for name in (ASSERTED, LOCAL))
-        self.assertions.load(asserted, local)
+        if asserted is not None:
+            by_quad = Run.sort([asserted.columns[number] for number in BY_QUAD])
+            self.assertions.use(
+                KeyedRelation(WIDTH, 1, Run(asserted.columns)), KeyedRelation(WIDTH, 4, by_quad)
+            )
+        if local is not None:
+            self.assertions.local.load(local)
         for source in self.model:
             if source is not None:
                 assert self.assertions.is_loaded(source) == bool(self.model[source])

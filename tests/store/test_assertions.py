@@ -217,6 +217,43 @@ def test_an_older_store_that_could_not_be_written(older: Path, monkeypatch: pyte
     check_older(older)
 
 
+def test_what_sources_assert_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a compaction and when a store is opened; reports go on at any time."""
+    monkeypatch.setattr(compaction, "SMALL", 10)
+    path = tmp_path / "store"
+    held = {name: set[int]() for name in NAMES}
+    chance = random.Random(3)
+
+    def reported(session: sparqlive.Session) -> None:
+        for _ in range(6):
+            name = chance.choice(NAMES)
+            held[name] = set(chance.sample(range(300), 120))
+            report(session, name, map(quad, held[name]))
+        session.check()
+        assert {one.triple for one in session.quads()} == {
+            quad(n).triple for n in set().union(*held.values())
+        }
+        assert {name: one.status()["quads"] for name, one in session.sources.items()} == {
+            name: len(own) for name, own in held.items()
+        }
+
+    for _ in range(3):
+        with sparqlive.open(path, watch=False) as session:
+            for name in NAMES:
+                report(session, name, map(quad, held[name]))
+            reported(session)
+            session.compact()
+            assert session._epochs.assertions.nbytes == 0, "all is mapped"
+            reported(session)
+    with sparqlive.open(path, watch=False) as session:
+        session.compact()
+        assert len(files(path, "*sources-quads*")) == 1
+        for name in NAMES:
+            session.sources[name].remove()
+        assert len(session) == 0
+        session.check()
+
+
 def test_values_that_recur_are_compressed(tmp_path: Path) -> None:
     """A file of assertions is read as a whole, so its columns need not be searchable."""
     random_ids = np.random.default_rng(7)

@@ -39,6 +39,7 @@ def files_of(directory: Path, rows: Sequence[Row], width: int, rows_a_file: int 
 
 def content(directory: Path, files: Sequence[RunFile], width: int) -> dict[Row, int]:
     run = RelationMaps(directory, LocalPlace(directory, "runs")).run(NAME, width, files)
+    assert run is not None
     assert run.is_mapped
     wanted = dict(RunRows(run).items()) if run.columns else {}
     for row, weight in wanted.items():
@@ -79,6 +80,25 @@ def test_a_map_that_is_missing_short_or_foreign_is_created_again(tmp_path: Path)
         assert path.read_bytes() == whole
 
 
+@given(data=st.data(), width=st.integers(1, 4), rows_a_file=st.integers(1, 50))
+@examples(30)
+def test_the_rows_in_another_order(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, width: int, rows_a_file: int
+) -> None:
+    directory = tmp_path_factory.mktemp("store")
+    values = st.sampled_from(EXTREMES) | st.integers(0, 3)
+    rows = sorted(data.draw(st.sets(st.tuples(*[values] * width), min_size=1, max_size=60)))
+    order = tuple(data.draw(st.permutations(range(width))))
+    maps = RelationMaps(directory, LocalPlace(directory, "runs"))
+    run = maps.run(NAME, width, files_of(directory, rows, width, rows_a_file), order)
+    assert run is not None
+    assert run.is_mapped
+    assert run.weights is None
+    assert [*run.rows()] == sorted(tuple(row[number] for number in order) for row in rows)
+    for row in rows:
+        assert run.position(tuple(row[number] for number in order))[1]
+
+
 def test_rows_that_are_not_in_order_are_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreFailed, match="not in order"):
         content(tmp_path, files_of(tmp_path, [(3, 1), (2, 1)], 2), 2)
@@ -90,13 +110,22 @@ def test_rows_that_are_not_in_order_are_refused(tmp_path: Path) -> None:
 def test_maps_of_other_bases_are_removed(tmp_path: Path) -> None:
     files = files_of(tmp_path, sorted(spread_rows(40, 5, 1)), 2, 20)
     maps = RelationMaps(tmp_path, LocalPlace(tmp_path, "runs"))
+    assert maps.renewed(NAME, 2, files) == [], "nobody has read it"
     run = maps.run(NAME, 2, files)
+    assert run is not None
     assert maps.run(NAME, 2, files) is run, "one file is mapped once"
-    assert maps.run(NAME, 2, files[:1]).length == 20
+    assert maps.renewed(NAME, 2, files) == [run]
+    assert maps.renewed(NAME, 2, []) == []
+    first = maps.run(NAME, 2, files[:1])
+    assert first is not None
+    assert first.length == 20
     assert len(MapFolder(map_folder(tmp_path)).names()) == 2
     maps.remove_others({NAME: files, "small": []})
     assert len(MapFolder(map_folder(tmp_path)).names()) == 1
-    assert maps.used == {NAME}
+    assert maps.run(NAME, 2, files, (1, 0)) is not None
+    assert len(maps.renewed(NAME, 2, files)) == 2
+    maps.remove_others({NAME: files})
+    assert len(MapFolder(map_folder(tmp_path)).names()) == 2
     maps.remove_others({})
     assert MapFolder(map_folder(tmp_path)).names() == []
     assert run.position(next(run.rows())) == (0, True), "who has it open can read it"

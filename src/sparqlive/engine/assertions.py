@@ -25,6 +25,8 @@ ASSERTED = "sources/quads"
 LOCAL = "sources/local"
 """The relation of a store with the quads that `local` asserts in addition to other sources."""
 WIDTH = 5
+BY_SOURCE, BY_QUAD = (0, 1, 2, 3, 4), (1, 2, 3, 4, 0)
+"""The orders in which the records are looked up."""
 
 _MANY_ROWS = 4_096
 _RUN_TO_MANY_ROWS = 64
@@ -54,7 +56,8 @@ class Assertions:
         self._counts: dict[int, int] = {}
         self._by_source = KeyedRelation(WIDTH, 1)
         self._by_quad = KeyedRelation(WIDTH, 4)
-        self._local = Relation(4)
+        self.local = Relation(4)
+        """The quads that `local` asserts in addition to other sources."""
         self._staged = _NOTHING
 
     def __bool__(self) -> bool:
@@ -65,15 +68,9 @@ class Assertions:
 
     # Sources
 
-    def load(self, asserted: Run | None, local: Run | None) -> None:
-        """Loads the records of a store, of sources that are added afterwards."""
-        assert not self and not self._by_quad.size_about(), "records are loaded once"
-        if asserted is not None:
-            source, *quad = asserted.columns
-            self._by_source.fill(Run(asserted.columns))
-            self._by_quad.fill(Run.sort([*quad, source]))
-        if local is not None:
-            self._local.load(local)
+    def use(self, by_source: KeyedRelation, by_quad: KeyedRelation) -> None:
+        """Uses the records of a store, between epochs; sources are added afterwards."""
+        self._by_source, self._by_quad = by_source, by_quad
 
     def add(self, source: str) -> None:
         """Adds a source, with the quads that were loaded for it."""
@@ -106,7 +103,7 @@ class Assertions:
 
     def is_local(self, quad: Quad) -> bool:
         """Whether `local` asserts an existing quad."""
-        return not self.is_asserted(quad) or self._local.weight_before(quad) > 0
+        return not self.is_asserted(quad) or self.local.weight_before(quad) > 0
 
     def is_asserted(self, quad: Quad) -> bool:
         """Whether a source other than `local` asserts a quad."""
@@ -127,12 +124,12 @@ class Assertions:
     def ids(self) -> Iterator[Column]:
         """The ids in all quads that sources assert; also the numbers of sources, which do not matter."""
         yield from self._by_quad.ids()
-        yield from self._local.ids()
+        yield from self.local.ids()
 
     @property
     def nbytes(self) -> int:
         """Memory in bytes, about."""
-        return self._by_source.nbytes + self._by_quad.nbytes + self._local.nbytes
+        return self._by_source.nbytes + self._by_quad.nbytes + self.local.nbytes
 
     # Epochs
 
@@ -149,7 +146,7 @@ class Assertions:
         if source is None:
             return self._resolve_local(wanted)
         number, is_own = self._number(source), self._by_source.has_before
-        count, local = self._by_quad.count_before, self._local
+        count, local = self._by_quad.count_before, self.local
         changed: dict[Row, int] = {}
         graph: dict[Quad, int] = {}
         marks: dict[Row, int] = {}
@@ -176,7 +173,7 @@ class Assertions:
         for quad, weight in wanted.items():
             if not self.is_asserted(quad):
                 graph[quad] = weight
-            elif (self._local.weight_before(quad) > 0) != (weight > 0):
+            elif (self.local.weight_before(quad) > 0) != (weight > 0):
                 marks[quad] = weight
         self._staged = _Staged(0, {}, marks)
         return graph
@@ -206,7 +203,7 @@ class Assertions:
             self._commit(source, quads)
             self._counts[source] += sum(quads.values())
         if marks:
-            self._local.add(marks)
+            self.local.add(marks)
 
     def _commit(self, source: int, quads: Mapping[Row, int]) -> None:
         if len(quads) > max(_MANY_ROWS, self._by_quad.size_about() // _RUN_TO_MANY_ROWS):

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from sparqlive.engine.assertions import ASSERTED, LOCAL
+from sparqlive.engine.assertions import ASSERTED, BY_QUAD, BY_SOURCE, LOCAL, Assertions
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
 from sparqlive.engine.incoming import Incoming
 from sparqlive.engine.ingest import ingest_runs
-from sparqlive.engine.older_assertions import gather_assertions, whole_relation
+from sparqlive.engine.older_assertions import gather_assertions
 from sparqlive.engine.pins import Pins
 from sparqlive.engine.stored_data import StoredData
 from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
@@ -67,6 +67,7 @@ class Retention:
 
 _log = logging.getLogger("sparqlive.store")
 
+_NOT_MOVED = "New rows could not be mapped, and stay in memory: %s"
 _CACHED_PART = 8
 """What was read from files of quads uses an eighth of the memory at most."""
 _NO_EXCEPTIONS: Mapping[str, int] = {}
@@ -103,6 +104,7 @@ class Persistence:
         self._poller: Poller | None = None
         self._pins = Pins(self.store)
         self._contents_in_use: Callable[[], Iterable[PlanContent]] = tuple
+        self._assertions: Assertions | None = None
         self.store.catalog.use_under(lock)
         try:
             self._data = StoredData(self.store, quads, dictionary)
@@ -186,10 +188,18 @@ class Persistence:
             return Elsewhere(lambda: Relation(len(plan.variables)))
         return saved
 
-    def assertions(self) -> tuple[Run | None, Run | None]:
-        """Which source asserts which quad, and the quads that `local` asserts as well."""
+    def load_assertions(self, assertions: Assertions) -> None:
+        """Loads which source asserts which quad, and the quads that `local` asserts as well."""
         gather_assertions(self.store)
-        return whole_relation(self.store, ASSERTED), whole_relation(self.store, LOCAL)
+        self._assertions = assertions
+        self._move_assertions()
+        local = self.store.relation(LOCAL)
+        if local is not None:
+            assertions.local.load(local)
+
+    def _move_assertions(self) -> None:
+        assert self._assertions is not None
+        self._assertions.use(self.store.keyed(ASSERTED, 1, BY_SOURCE), self.store.keyed(ASSERTED, 4, BY_QUAD))
 
     def rows(self, name: str) -> dict[Row, int]:
         """The content of a relation, empty if the store does not have it."""
@@ -453,7 +463,18 @@ class Persistence:
         self._pins.move()
         for content in self._contents_in_use():
             self._rebase(content, relations)
+        if self._assertions is not None:
+            self._rebase_assertions(self._assertions, relations)
         self.store.remove_other_maps()
+
+    def _rebase_assertions(self, assertions: Assertions, relations: Set[str]) -> None:
+        try:
+            if ASSERTED in relations:
+                self._move_assertions()
+            if LOCAL in relations:
+                assertions.local.rebase(self.store.mapped(LOCAL))
+        except StoreFailed as error:
+            _log.warning(_NOT_MOVED, error)
 
     def _rebase(self, content: PlanContent, relations: Set[str]) -> None:
         """Has a content read new bases, if they are in files."""
@@ -465,7 +486,7 @@ class Persistence:
         try:
             content.rebase(mapped)
         except StoreFailed as error:  # what is written is written: the rows stay where they are
-            _log.warning("New rows could not be mapped, and stay in memory: %s", error)
+            _log.warning(_NOT_MOVED, error)
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """Calls `on_change` whenever the writer has committed."""

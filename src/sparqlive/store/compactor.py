@@ -111,9 +111,8 @@ class Compactor:
         maps, mapped = self._store.maps, list[Run]()
         for one in folded:
             files = _replaced({run.path: run for run in snapshot.runs(one.relation)}, one.replaced, one.runs)
-            if one.relation in maps.used and files:
-                in_order = sorted(files.values(), key=lambda run: run.first)
-                mapped.append(maps.run(one.relation, one.width, in_order))
+            in_order = sorted(files.values(), key=lambda run: run.first)
+            mapped += maps.renewed(one.relation, one.width, in_order)
         return mapped
 
     def _forget(self) -> None:

@@ -8,23 +8,28 @@ piece of the rows is in memory at a time; readers create files, and only the wri
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from sparqlive.errors import StoreFailed
+from sparqlive.store.bounds import SORT_BYTES
 from sparqlive.store.map_directory import DirectoryEntries, directory_length, number_type
 from sparqlive.store.map_folder import MapFolder, MapFolders
 from sparqlive.store.maps import Map, UnusableMap
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, names_of, read_groups
+from sparqlive.store.sorting import Columns, Sorter
 from sparqlive.zset.order import is_sorted
 from sparqlive.zset.run import Column, Run
 
+Order: TypeAlias = tuple[int, ...]
+"""The columns of a relation by number, in the order that its rows are sorted by."""
 _VERSION = 1
 _PREFIX = "rows-"
 _PIECE_ROWS = 1 << 17
@@ -40,31 +45,43 @@ class RelationMaps:
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
         """By the name of the file."""
         self._guard = RLock()
-        self.used: set[str] = set()
-        """The relations that were read."""
+        self._used: dict[str, set[Order | None]] = {}
+        """The relations that were read, with the orders they were read in."""
 
-    def run(self, relation: str, width: int, files: Sequence[RunFile]) -> Run:
-        """The rows of a base, given by its files in order."""
-        name, sources = _named(relation, files)
+    def run(
+        self, relation: str, width: int, files: Sequence[RunFile], order: Order | None = None
+    ) -> Run | None:
+        """The rows of a base, given by its files in order; None if it is in no files.
+
+        `order`: its columns in the order they are sorted by in the run, which then has no weights.
+        """
+        name, sources = _named(relation, files, order)
         with self._guard:
-            self.used.add(relation)
+            self._used.setdefault(relation, set()).add(order)
+            if not files:
+                return None
             run = self._runs.get(name)
             if run is None:
                 columns = names_of(relation, width)
-                found = self._opened(name, sources, columns, files)
-                run = found.run(columns[:-1], columns[-1], "directory")
+                rows = _BaseRows(self._place, files, columns if order is None else columns[:-1])
+                found = self._opened(name, sources, rows, order)
+                weights = columns[-1] if order is None else None
+                run = found.run(_in_order(columns[:-1], order), weights, "directory")
                 self._runs[name] = run
             return run
 
-    def _opened(
-        self, name: str, sources: Sequence[str], columns: Sequence[str], files: Sequence[RunFile]
-    ) -> Map:
+    def renewed(self, relation: str, width: int, files: Sequence[RunFile]) -> list[Run]:
+        """A new base of a relation, in the orders it was read in."""
+        found = [self.run(relation, width, files, order) for order in self._used.get(relation, ())]
+        return [run for run in found if run is not None]
+
+    def _opened(self, name: str, sources: Sequence[str], rows: _BaseRows, order: Order | None) -> Map:
         try:
             return self._folders.open(name, sources)
         except UnusableMap:
             folder = self._folders.for_writing()
         for _ in range(2):  # the writer of the store, where this base is not the last one, may remove it
-            self._build(folder, name, sources, columns, files)
+            self._build(folder, name, sources, rows, order)
             try:
                 return folder.open(name, sources)
             except UnusableMap as error:
@@ -72,56 +89,83 @@ class RelationMaps:
         raise failure
 
     def _build(
-        self,
-        folder: MapFolder,
-        name: str,
-        sources: Sequence[str],
-        columns: Sequence[str],
-        files: Sequence[RunFile],
+        self, folder: MapFolder, name: str, sources: Sequence[str], rows: _BaseRows, order: Order | None
     ) -> None:
-        count = sum(file.rows for file in files)
+        count = rows.length
         kind = number_type(count)
-        sections = dict.fromkeys(columns, ("<i8", count))
+        names = _in_order(rows.names, order)
+        sections = dict.fromkeys(names, ("<i8", count))
         sections["directory"] = np.dtype(kind).str, directory_length(count)
+        everything = range(len(names))
+        if order is None:
+            pieces: Iterator[Columns] = rows.in_base_order()
+        else:
+            pieces = Sorter(folder, SORT_BYTES).in_order(rows, len(names), order)
         with folder.writing(name, sources, sections) as writer:
             entries = DirectoryEntries(count)
-            for piece in self._pieces(columns, files):
-                for column, values in zip(columns, piece, strict=True):
+            for piece in pieces:
+                columns = [piece[number] for number in order or everything]
+                for column, values in zip(names, columns, strict=True):
                     writer.append(column, values)
-                for numbers in entries.add(piece[0]):
+                for numbers in entries.add(columns[0]):
                     writer.append("directory", numbers.astype(kind))
             for numbers in entries.rest():
                 writer.append("directory", numbers.astype(kind))
 
-    def _pieces(self, names: Sequence[str], files: Sequence[RunFile]) -> Iterator[list[Column]]:
-        last: list[Column] | None = None
-        for file in files:
-            for columns in read_groups(self._place, file, names):
-                for low, high in pairwise([*range(0, len(columns[0]), _PIECE_ROWS), len(columns[0])]):
-                    piece = [np.ascontiguousarray(column[low:high]) for column in columns]
-                    edge = (
-                        [] if last is None else [np.append(*pair) for pair in zip(last, piece, strict=True)]
-                    )
-                    if not is_sorted(piece[:-1]) or (
-                        edge and not is_sorted([pair[:2] for pair in edge[:-1]])
-                    ):
-                        raise StoreFailed(
-                            f"The rows of {self._place.text(file.path)} are not in order. Restore the store "
-                            f"from a backup."
-                        )
-                    last = [column[-1:] for column in piece]
-                    yield piece
-
     def remove_others(self, bases: Mapping[str, Sequence[RunFile]]) -> None:
         """Removes the maps of other bases than these; only the writer may do so."""
-        names = {_named(relation, files)[0] for relation, files in bases.items() if files}
+        orders = {relation: {None, *self._used.get(relation, ())} for relation in bases}
+        names = {
+            _named(relation, files, order)[0]
+            for relation, files in bases.items()
+            for order in orders[relation]
+            if files
+        }
         self._folders.remove_others(_PREFIX, names, is_writer=True)
-        self.used &= bases.keys()
+        self._used = {relation: used for relation, used in self._used.items() if relation in bases}
 
 
-def _named(relation: str, files: Sequence[RunFile]) -> tuple[str, list[str]]:
+@dataclass(frozen=True)
+class _BaseRows:
+    """The rows of the files of a base."""
+
+    place: Place
+    files: Sequence[RunFile]
+    names: Sequence[str]
+
+    @property
+    def length(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    def pieces(self, numbers: Sequence[int], most: int) -> Iterator[Columns]:
+        names = [self.names[number] for number in numbers]
+        for file in self.files:
+            for columns in read_groups(self.place, file, names):
+                for low in range(0, len(columns[0]), most):
+                    yield [np.ascontiguousarray(column[low : low + most]) for column in columns]
+
+    def in_base_order(self) -> Iterator[Columns]:
+        """All rows, with the weights last, whose order is checked."""
+        last: list[Column] = []
+        for piece in self.pieces(range(len(self.names)), _PIECE_ROWS):
+            edge = [np.append(*pair) for pair in zip(last, piece[:-1], strict=False)]
+            if not is_sorted(piece[:-1]) or (edge and not is_sorted([pair[:2] for pair in edge])):
+                raise StoreFailed(
+                    f"The rows of the relation {self.files[0].relation} are not in order. Restore the store "
+                    f"from a backup."
+                )
+            last = [column[-1:] for column in piece[:-1]]
+            yield piece
+
+
+def _in_order(names: Sequence[str], order: Order | None) -> Sequence[str]:
+    return names if order is None else [names[number] for number in order]
+
+
+def _named(relation: str, files: Sequence[RunFile], order: Order | None) -> tuple[str, list[str]]:
     """The name of the map of a base, and what it is derived from."""
     inputs = [f"{file.path} {file.digests[:8].hex()}" for file in files]
-    sources = [f"relation {relation} {_VERSION}", *inputs]
+    by = "" if order is None else f" by {','.join(map(str, order))}"
+    sources = [f"relation {relation} {_VERSION}{by}", *inputs]
     digest = xxh3_128_hexdigest("\n".join(sources).encode("utf-8", "surrogatepass"))
     return f"{_PREFIX}{digest}.map", sources

@@ -33,7 +33,7 @@ from sparqlive.store.locks import Lease, leased_epochs
 from sparqlive.store.names import ATTEMPT, IDENTITY, stored_run
 from sparqlive.store.place import LocalPlace, Place, address_of, check_recorded, new_folder, place_at
 from sparqlive.store.quad_runs import QuadRuns
-from sparqlive.store.relation_maps import RelationMaps
+from sparqlive.store.relation_maps import Order, RelationMaps
 from sparqlive.store.runs import (
     QUADS,
     ROWS_A_FILE,
@@ -53,7 +53,7 @@ from sparqlive.store.seeking import Readers
 from sparqlive.store.tables import Tables, check_terms
 from sparqlive.store.term_maps import TermMaps
 from sparqlive.store.term_runs import MergeTerms, TermRuns, write_term_run
-from sparqlive.zset.relation import Elsewhere, Relation, rows_of
+from sparqlive.zset.relation import Elsewhere, KeyedRelation, Relation, rows_of
 from sparqlive.zset.run import Column, Run, RunRows
 
 REFRESHES = "refreshes"
@@ -461,9 +461,26 @@ class Store:
                     del overlay[key]
         return Relation.of_parts(base.width, run, overlay)
 
+    def keyed(self, name: str, key_length: int, order: Order) -> KeyedRelation:
+        """The content of a relation whose weights are 1, by its columns in some order; its base is mapped."""
+        run = self.maps.run(name, len(order), self.catalog.runs(name), order)
+        relation = KeyedRelation(len(order), key_length, run)
+        base = self.catalog.base(name)
+        if base is None:
+            return relation
+        deltas = [base.rows] if base.rows is not None else []
+        deltas += [rows for _, rows in read_deltas(self.place, self.catalog, name, base.epoch)]
+        if deltas:
+            *columns, weights = np.concatenate(deltas).T
+            changes = Run.sort([columns[number] for number in order], weights)
+            if changes.length:
+                assert changes.weights is not None
+                relation.stage_columns(changes.columns, changes.weights)
+                relation.commit()
+        return relation
+
     def _base_map(self, name: str, width: int) -> Run | None:
-        files = self.catalog.runs(name)
-        return self.maps.run(name, width, files) if files else None
+        return self.maps.run(name, width, self.catalog.runs(name))
 
     def remove_other_maps(self) -> None:
         """Removes the maps of relations that are not of their present bases; only the writer may do so."""

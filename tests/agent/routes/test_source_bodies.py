@@ -80,16 +80,17 @@ def test_no_body_is_an_internal_error(session: sparqlive.Session) -> None:
 
 def test_names_that_a_url_would_read_as_a_folder(session: sparqlive.Session) -> None:
     """Whatever has been added can be shown and deleted by its location."""
-    with serving(Agent(session, Settings(allow_private=True))) as address:
-        with httpx.Client(base_url=address, timeout=120) as client:
-            for name in (".", ".."):
-                found = client.post("/sources", json={"kind": "web", "address": ADDRESS, "name": name})
-                assert found.status_code == 400 and "folder" in found.json()["detail"], found.text
-            for name in ("...", "a/../b", "../a", "./", "%2e%2e", "a/", "/"):
-                found = client.post("/sources", json={"kind": "web", "address": ADDRESS, "name": name})
-                assert found.status_code == 201, (name, found.text)
-                assert client.get(found.headers["location"]).json()["name"] == name
-                assert client.delete(found.headers["location"]).status_code == 204
+    agent = Agent(session, Settings(allow_private=True))
+    with serving(agent) as address, httpx.Client(base_url=address, timeout=120) as client:
+        for name in (".", ".."):
+            found = client.post("/sources", json={"kind": "web", "address": ADDRESS, "name": name})
+            assert found.status_code == 400, found.text
+            assert "folder" in found.json()["detail"]
+        for name in ("...", "a/../b", "../a", "./", "%2e%2e", "a/", "/"):
+            found = client.post("/sources", json={"kind": "web", "address": ADDRESS, "name": name})
+            assert found.status_code == 201, (name, found.text)
+            assert client.get(found.headers["location"]).json()["name"] == name
+            assert client.delete(found.headers["location"]).status_code == 204
     assert not session.sources
 
 
