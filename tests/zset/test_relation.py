@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
@@ -328,6 +330,29 @@ def test_a_bag_is_merged_when_it_is_made() -> None:
     assert relation.run is not None
     assert relation.overlay == {}
     assert dict(relation.items()) == {(number,): number + 1 for number in range(5)}
+
+
+@pytest.mark.parametrize("key_length", [1, 2])
+@pytest.mark.parametrize("changed", [False, True])
+def test_what_nobody_refers_to_is_freed_at_once(key_length: int, changed: bool) -> None:
+    """The garbage collector rests during epochs, and a copy or what was lent would keep whole runs."""
+    run = Run.sort(columns_of([(1, 2, 3), (4, 5, 6)], 3))
+    relation = KeyedRelation(3, key_length, run)
+    if changed:
+        relation.apply_all([(relation.key_of((7, 8, 9)), relation.value_of((7, 8, 9)), 1)])
+    key = relation.key_of((1, 2, 3))
+    gc.disable()
+    try:
+        before = sys.getrefcount(run)
+        copy, lent = relation.copy(), relation.lend()
+        for reader in (copy, lent):
+            assert [*(reader.before(key) or ())] == [relation.value_of((1, 2, 3))]
+            assert reader.run_before() is not None
+        relation.lent = None
+        del copy, lent, reader
+        assert sys.getrefcount(run) == before
+    finally:
+        gc.enable()
 
 
 def test_a_commit_of_single_changes_does_not_copy_the_run() -> None:

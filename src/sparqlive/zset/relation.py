@@ -104,12 +104,13 @@ class KeyedRelation:
         return relation
 
     def _choose_readers(self) -> None:
-        if self.late is not None:
-            self.before = self._read_late
-        elif self.run is None:
+        """Readers do not refer to the relation: in a cycle, it would keep its runs until a collection."""
+        if self.run is None and self.late is None:
             self.before = self.overlay.get
+        elif self.run is not None and self.late is None and self.arity == 2 and self.key_length == 1:
+            self.before = _pair_reader(self.run, self.overlay)
         else:
-            self.before = self._read_pair if self.arity == 2 and self.key_length == 1 else self._read
+            self.before = _reader(self.run, self.late, self.overlay, self.key_length)
         if self.next is not None:
             self.after = self.next.before
         else:
@@ -128,57 +129,7 @@ class KeyedRelation:
         values = (value,) if self.arity - self.key_length == 1 else value
         return (*keys, *values)
 
-    def _range(self, key: Any) -> tuple[int, int]:
-        assert self.run is not None
-        return self.run.range_one(key) if self.key_length == 1 else self.run.range(key)
-
-    def _values(self, low: int, high: int) -> list[Any]:
-        assert self.run is not None
-        return self._values_of(self.run, low, high)
-
-    def _values_of(self, run: Run, low: int, high: int) -> list[Any]:
-        columns = run.views[self.key_length :]
-        if len(columns) == 1:
-            return columns[0][low:high].tolist()
-        if not columns:
-            return [()] * (high - low)
-        return list(zip(*(column[low:high].tolist() for column in columns), strict=True))
-
     # Reading
-
-    def _read_pair(self, key: int) -> Iterable[Any] | None:
-        """Like `_read`, for pairs, by far the most common lookup."""
-        run = self.run
-        assert run is not None
-        values = run.seconds(key)
-        changed = self.overlay.get(key)
-        return values if changed is None else _with_layer(values, changed)
-
-    def _read(self, key: Any) -> Iterable[Any] | None:
-        low, high = self._range(key)
-        base = self._values(low, high) if low != high else None
-        changed = self.overlay.get(key)
-        if changed is None:
-            return base
-        return _with_layer(base, changed)
-
-    def _read_late(self, key: Any) -> Iterable[Any] | None:
-        run, late, values = self.run, self.late, None
-        assert late is not None
-        if run is not None:
-            low, high = self._range(key)
-            values = self._values(low, high) if low != high else None
-        low, high = late.range_one(key) if self.key_length == 1 else late.range(key)
-        if low != high:
-            values = list(_with_layer(values, self._late_layer(low, high)))
-        changed = self.overlay.get(key)
-        return values if changed is None else _with_layer(values, changed)
-
-    def _late_layer(self, low: int, high: int) -> dict[Any, int]:
-        """The changes of some rows of `late` by value."""
-        late = self.late
-        assert late is not None and late.weights is not None
-        return dict(zip(self._values_of(late, low, high), late.weights[low:high].tolist(), strict=True))
 
     def _read_after(self, key: Any) -> Iterable[Any] | None:
         changed = self.pending.get(key)
@@ -282,10 +233,10 @@ class KeyedRelation:
         changed = self.overlay.get(key)
         count = 0 if changed is None else sum(changed.values())
         if self.run is not None:
-            low, high = self._range(key)
+            low, high = _range_of(self.run, key, self.key_length)
             count += high - low
         if self.late is not None and self.late.weights is not None:
-            low, high = self.late.range_one(key) if self.key_length == 1 else self.late.range(key)
+            low, high = _range_of(self.late, key, self.key_length)
             count += int(self.late.weights[low:high].sum())
         return count
 
@@ -595,24 +546,8 @@ class LentRelation(KeyedRelation):
         self._fan_out = -1.0
         self._whole: tuple[Run | None] | None = None
         self._choose_readers()
-        if self.run is not None and self.key_length == 1:
-            self.before = self._read_in_pieces
-
-    def _read_in_pieces(self, key: int) -> Iterable[Any] | None:
-        """Like `_read`; many values come in growing pieces, because the first may be enough."""
-        assert self.run is not None
-        low, high = self.run.range_one(key)
-        if self.late is not None or key in self.overlay:
-            return self._read_late(key) if self.late is not None else self._read(key)
-        if high - low < _MANY_VALUES:
-            return self._values(low, high) if low != high else None
-        return chain.from_iterable(self._pieces(low, high))
-
-    def _pieces(self, low: int, high: int) -> Iterator[list[Any]]:
-        size = _FIRST_ROWS
-        while low < high:
-            yield self._values(low, min(low + size, high))
-            low, size = low + size, min(4 * size, _MOST_ROWS)
+        if self.run is not None and self.late is None and self.key_length == 1:
+            self.before = _reader_in_pieces(self.run, self.overlay, self.before)
 
     def size_before(self) -> int:
         if self._size < 0:
@@ -633,6 +568,76 @@ class LentRelation(KeyedRelation):
 
 
 _NOTHING: Mapping[Any, int] = {}
+
+
+def _pair_reader(run: Run, overlay: Layer) -> Callable[[Any], Iterable[Any] | None]:
+    """The values of a key of pairs, by far the most common lookup."""
+    seconds, changes = run.seconds, overlay.get
+
+    def read(key: int) -> Iterable[Any] | None:
+        values, changed = seconds(key), changes(key)
+        return values if changed is None else _with_layer(values, changed)
+
+    return read
+
+
+def _reader(
+    run: Run | None, late: Run | None, overlay: Layer, key_length: int
+) -> Callable[[Any], Iterable[Any] | None]:
+    """The values of a key."""
+    changes = overlay.get
+
+    def read(key: Any) -> Iterable[Any] | None:
+        values: Iterable[Any] | None = None
+        if run is not None:
+            low, high = _range_of(run, key, key_length)
+            values = _values_of(run, low, high, key_length) if low != high else None
+        if late is not None:
+            low, high = _range_of(late, key, key_length)
+            if low != high:
+                assert late.weights is not None
+                weights = late.weights[low:high].tolist()
+                layer = dict(zip(_values_of(late, low, high, key_length), weights, strict=True))
+                values = list(_with_layer(values, layer))
+        changed = changes(key)
+        return values if changed is None else _with_layer(values, changed)
+
+    return read
+
+
+def _reader_in_pieces(
+    run: Run, overlay: Layer, read: Callable[[Any], Iterable[Any] | None]
+) -> Callable[[Any], Iterable[Any] | None]:
+    """Like another reader; many values come in growing pieces, because the first may be enough."""
+
+    def pieces(low: int, high: int) -> Iterator[list[Any]]:
+        size = _FIRST_ROWS
+        while low < high:
+            yield _values_of(run, low, min(low + size, high), 1)
+            low, size = low + size, min(4 * size, _MOST_ROWS)
+
+    def read_in_pieces(key: int) -> Iterable[Any] | None:
+        if key in overlay:
+            return read(key)
+        low, high = run.range_one(key)
+        if high - low < _MANY_VALUES:
+            return _values_of(run, low, high, 1) if low != high else None
+        return chain.from_iterable(pieces(low, high))
+
+    return read_in_pieces
+
+
+def _range_of(run: Run, key: Any, key_length: int) -> tuple[int, int]:
+    return run.range_one(key) if key_length == 1 else run.range(key)
+
+
+def _values_of(run: Run, low: int, high: int, key_length: int) -> list[Any]:
+    columns = run.views[key_length:]
+    if len(columns) == 1:
+        return columns[0][low:high].tolist()
+    if not columns:
+        return [()] * (high - low)
+    return list(zip(*(column[low:high].tolist() for column in columns), strict=True))
 
 
 def _with_layer(values: Iterable[Any] | None, changed: Mapping[Any, int]) -> Iterable[Any]:
