@@ -58,6 +58,7 @@ class Program:
         self.data: set[ox.Quad] = set()
         self.sums: dict[str, Weights] = {}
         self.count = 0
+        self.answers: list[tuple[str, sparqlive.Answer, Weights]] = []
         self.session = self.open()
         width = self.pick.choice((1, 1, 40))
         self.extra = [
@@ -86,6 +87,8 @@ class Program:
             (self.compact, 1),
             (self.reopen, 2),
             (self.compare, 3),
+            (self.ask, 3),
+            (self.read, 2),
         ]
         try:
             self.batch()
@@ -171,9 +174,28 @@ class Program:
     def reopen(self) -> None:
         """Closes and opens again; at times once more at once, while deferred views are due."""
         if self.path is not None:
+            self.answers.clear()
             for _ in range(self.pick.choice((1, 1, 2))):
                 self.session.close()
                 self.session = self.open()
+
+    def ask(self) -> None:
+        """Asks a query whose answer is read later, perhaps after its first row."""
+        while len(text := self.maker.query()) > MOST_CHARACTERS:
+            pass
+        try:
+            answer, whole = self.session.query(text), self.session.query(text)
+        except (sparqlive.SyntaxError, sparqlive.Unsupported):
+            return
+        if self.pick.random() < 0.5:
+            next(iter(answer), None)
+        self.answers.append((text, answer, whole.weights()))
+
+    def read(self) -> None:
+        """Reads an answer: it belongs to the epoch in which it was asked for."""
+        if self.answers:
+            text, answer, expected = self.answers.pop(self.pick.randrange(len(self.answers)))
+            assert_same(answer.weights(), expected, f"an answer read later: {text}")
 
     # Comparing
 

@@ -9,10 +9,11 @@ import numpy as np
 import pyoxigraph as ox
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import sparqlive
 from sparqlive.quads import current as quads_module
+from sparqlive.quads import lookup, merged
 from sparqlive.quads import parts as parts_module
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
@@ -93,6 +94,12 @@ class Machine(RuleBasedStateMachine):
         self.changes: list[Change] = []
         self.watched: list[Scope] = []
         self.made: dict[tuple[object, ...], tuple[KeyedRelation, Scope, Rows]] = {}
+
+    @initialize(few=st.sampled_from((0, 2, 64)))
+    def look_into_each_graph(self, few: int) -> None:
+        """Also where a subject or object has few rows."""
+        for module in (merged, lookup):
+            self.patch.setattr(module, "MOST_FILTERED", few)
 
     def teardown(self) -> None:
         self.patch.undo()

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from sparqlive.quads import lookup, merged
 from sparqlive.quads import parts as parts_module
 from sparqlive.quads.base import POSITIONS, Direction, WholeOrder
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Quad, Quads
@@ -97,6 +98,10 @@ class TestMappedQuads(MappedMachine.TestCase):  # type: ignore[name-defined,misc
 def test_snapshots_stay_as_they_were_over_bases_that_move(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pick = random.Random(seed)
     monkeypatch.setattr(relation_module, "_SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
+    monkeypatch.setattr(lookup, "_MANY_GRAPHS", pick.choice((1, 100)))
+    few = pick.choice((0, 2, 64))
+    for module in (merged, lookup):
+        monkeypatch.setattr(module, "MOST_FILTERED", few)
     present = {random_quad(pick) for _ in range(pick.choice((0, 40, 300)))}
     first = set(present)
     quads = Quads()

@@ -8,7 +8,9 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from sparqlive.quads import lookup, merged
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
+from sparqlive.quads.lookup import quads_with
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.zset import relation
 from sparqlive.zset.columns import ColumnRows
@@ -69,6 +71,10 @@ def check(lent: Snapshot, quads: set[Quad], pick: random.Random) -> None:
 def test_lent_quads_stay_as_they_were(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pick = random.Random(seed)
     monkeypatch.setattr(relation, "_SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
+    monkeypatch.setattr(lookup, "_MANY_GRAPHS", pick.choice((1, 100)))
+    few = pick.choice((0, 2, 64))
+    for module in (merged, lookup):
+        monkeypatch.setattr(module, "MOST_FILTERED", few)
     quads, present = Quads(), set[Quad]()
     if seed % 3 == 0:
         quads.watch(EVERYTHING)  # its merged graph is kept
@@ -108,6 +114,24 @@ def test_lending_copies_nothing_and_a_change_copies_only_what_a_reader_has() -> 
     del lent
     quads.add([(7, 51, 8, 1, 1)])
     assert second.overlay is before, "nobody reads it any more"
+
+
+def test_an_order_that_is_younger_than_a_snapshot() -> None:
+    """It was created after an epoch that the snapshot does not have, and before one that changes it."""
+    quads, present = Quads(), {(s, p, s + 1, g) for s in range(9) for p in range(50, 70) for g in (70, 71)}
+    quads.add([(*quad, 1) for quad in sorted(present)])
+    named = Scope("named", None)
+    old = quads.lend()
+    quads.add([(100, 50, 101, 70, 1)])
+    new = quads.lend()
+    every = {SUBJECT: 100, OBJECT: 101, GRAPH: 70}
+    for position, value in every.items():
+        assert [*quads_with(quads, named, {position: value})]
+    quads.add([(102, 51, 103, 71, 1)])
+    for lent, added in ((old, set()), (new, {(100, 50, 101, 70)})):
+        for position, value in every.items():
+            expected = {quad for quad in present | added if quad[position] == value}
+            assert set(lent.matching(named, {position: value})) == expected
 
 
 def test_readers_between_two_changes_share_what_is_lent() -> None:

@@ -262,7 +262,7 @@ class Quads:
         part = self.made_part(predicate)
         part.is_read = True
         if isinstance(graph, Scope):
-            return MergedPairs(part, graph, is_inverse)
+            return MergedPairs(self, part, graph, is_inverse)
         pairs = part.in_graph(graph)
         if self._changes:  # then a new relation has pending rows
             self._touched.append(part)
@@ -286,9 +286,9 @@ class Quads:
                 self.part(predicate)
                 part = self._parts.get(predicate) or Part(predicate, self.base)
             if isinstance(graph, Scope):
-                found = MergedPairs(part, graph, is_inverse)
+                found = MergedPairs(self, part, graph, is_inverse)
             else:
-                found = OneGraphPairs(self, Scope("one", frozenset({graph})), part, is_inverse)
+                found = OneGraphPairs(self, part, Scope("one", frozenset({graph})), is_inverse)
             self._passing[key] = found
         return found
 
@@ -481,7 +481,7 @@ class Quads:
             else:
                 several[subject, predicate, object_] = None
         for subject, predicate, object_ in several:
-            pairs = MergedPairs(self._parts[predicate], scope)
+            pairs = MergedPairs(self, self._parts[predicate], scope)
             sign = pairs.has_after(subject, object_) - pairs.has_before(subject, object_)
             if sign:
                 found.append((subject, predicate, object_, 0, sign))
@@ -489,7 +489,7 @@ class Quads:
 
     def commit(self) -> None:
         with self.lending:
-            self._keep_for_snapshots()
+            self._keep_for_snapshots(self._touched)
             for part in self._touched:
                 part.commit()
             if self._changes:
@@ -508,11 +508,15 @@ class Quads:
         self.staged = {}
         self._passing = {}
 
-    def _keep_for_snapshots(self) -> None:
-        """Gives those who read the epoch before what changes now."""
-        self._last = None
+    def _keep_for_snapshots(self, parts: Iterable[Part]) -> None:
+        """Gives snapshots what changes now.
+
+        Orders may be younger than a snapshot, and have changes that it does not; than the last one, they are
+        not.
+        """
+        last, self._last = self._last, None
         for snapshot in list(self._snapshots):
-            snapshot.keep(self._touched, self._orders)
+            snapshot.keep(parts, self._orders if snapshot is last else {})
 
     def rollback(self) -> None:
         with self.lending:
@@ -632,9 +636,8 @@ class Quads:
 
     def _detach_snapshots(self) -> None:
         """Gives the snapshots all that they may read, before the base is exchanged."""
-        self._last = None
+        self._keep_for_snapshots(self._parts.values())
         for snapshot in list(self._snapshots):
-            snapshot.keep(self._parts.values(), self._orders)
             snapshot.detach()
         self._snapshots = WeakSet()
 

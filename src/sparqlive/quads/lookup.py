@@ -7,21 +7,23 @@ union of several graphs is a set: equal triples count once. Nothing is kept here
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from sparqlive.quads.columns import as_columns, columns_of, growing, size_of
-from sparqlive.quads.merged import MergedPairs, pieces_of
+from sparqlive.quads.merged import MOST_FILTERED, MergedPairs, pieces_of
 from sparqlive.quads.reader import PartReader, Reader, own_graph
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Quad, Scope
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
 
-_MOST_FILTERED = 64
-"""More rows of a subject or object than this are not searched for those of one graph."""
 _SMALL_PART = 8
+_SAMPLE = 1_024
+_MANY_GRAPHS = 256
+"""Searching all quads for those of one graph takes longer than listing them, if there are more graphs."""
 
 
 class Lookup:
@@ -73,7 +75,7 @@ class Lookup:
     def _is_of_small_graph(self) -> bool:
         """Whether the scope is a graph with a small part of the quads."""
         graph, reader = own_graph(self._scope), self._reader
-        if graph is None or not (reader.has_orders and reader.is_mixed):
+        if graph is None or not _has_order_of_graphs(reader):
             return False
         run = reader.ordered("gpso", 3).run
         if run is None:
@@ -167,11 +169,7 @@ class Lookup:
 class OneGraphPairs(MergedPairs):
     """Subject → objects of one predicate in one of several graphs; or object → subjects."""
 
-    __slots__ = ("_reader",)
-
-    def __init__(self, reader: Reader, scope: Scope, part: PartReader, is_inverse: bool = False) -> None:
-        super().__init__(part, scope, is_inverse)
-        self._reader = reader
+    __slots__ = ()
 
     def before(self, key: int) -> Iterable[int] | None:
         return self._values(key, after=False)
@@ -211,7 +209,7 @@ def quads_with(reader: Reader, scope: Scope, known: Mapping[int, int], after: bo
 
 def _of_graph(reader: Reader, graph: int, predicate: int | None, after: bool) -> Iterator[Quad]:
     """All quads of one graph, or those of one predicate."""
-    if not (reader.has_orders and reader.is_mixed):
+    if not _has_order_of_graphs(reader):
         yield from _scanned(reader, Scope("one", frozenset({graph})), predicate, after)
     elif predicate is None:
         for predicate, subject, object_ in reader.ordered("gpso", 3).prefixed((graph,), after):
@@ -219,6 +217,22 @@ def _of_graph(reader: Reader, graph: int, predicate: int | None, after: bool) ->
     else:
         for subject, object_ in reader.ordered("gpso", 3).prefixed((graph, predicate), after):
             yield subject, predicate, object_, graph
+
+
+def _has_order_of_graphs(reader: Reader) -> bool:
+    """Whether the quads of one graph are looked up, and not searched for among all."""
+    return reader.is_mixed and (reader.has_orders or any(map(_has_many_graphs, reader.parts())))
+
+
+def _has_many_graphs(part: PartReader) -> bool:
+    """Whether some of the quads of a predicate, here and there, are in many graphs."""
+    if part.is_single:
+        return False
+    run, changes = part.forward.run, part.forward.overlay.values()
+    graphs = {graph for values in islice(changes, _SAMPLE) for _, graph in values}
+    if run is not None:
+        graphs.update(run.columns[2][:: 1 + run.length // _SAMPLE].tolist())
+    return len(graphs) > _MANY_GRAPHS
 
 
 def _scanned(reader: Reader, scope: Scope, predicate: int | None, after: bool) -> Iterator[Quad]:
@@ -332,8 +346,8 @@ def _has_many(part: PartReader, subject: int | None, object_: int | None) -> boo
     if subject is not None and object_ is not None:
         return False
     if subject is not None:
-        return part.forward.count_before(subject) > _MOST_FILTERED
-    return object_ is None or part.backward().count_before(object_) > _MOST_FILTERED
+        return part.forward.count_before(subject) > MOST_FILTERED
+    return object_ is None or part.backward().count_before(object_) > MOST_FILTERED
 
 
 def _in_graph(

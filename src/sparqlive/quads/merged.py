@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from sparqlive.quads.columns import as_columns, columns_of, growing, size_of
-from sparqlive.quads.reader import PartReader
+from sparqlive.quads.reader import PartReader, Reader
 from sparqlive.quads.scope import Scope
 from sparqlive.zset.relation import KeyedRelation, Row
 from sparqlive.zset.run import Column
 
+MOST_FILTERED = 64
+"""More rows of a subject or object than this, for each graph asked for, are not searched for those graphs."""
 _FIRST_COUNTED = 64
 _LARGEST_COUNTED = 1 << 18
 _SAMPLE = 10_000
@@ -22,9 +24,10 @@ _SAMPLE = 10_000
 class MergedPairs:
     """Subject → objects of one predicate in several graphs, as a set; or object → subjects."""
 
-    __slots__ = ("__weakref__", "_is_inverse", "_known", "_scope", "part")
+    __slots__ = ("__weakref__", "_is_inverse", "_known", "_reader", "_scope", "part")
 
-    def __init__(self, part: PartReader, scope: Scope, is_inverse: bool = False) -> None:
+    def __init__(self, reader: Reader, part: PartReader, scope: Scope, is_inverse: bool = False) -> None:
+        self._reader = reader
         self.part = part
         self._scope = scope
         self._is_inverse = is_inverse
@@ -40,16 +43,35 @@ class MergedPairs:
         return self._scope.graphs is None or self.part.graph in self._scope.graphs
 
     def before(self, key: int) -> Iterable[int] | None:
+        if self._has_others(key):
+            return self._of_each_graph(key, after=False)
         found = self.relation.before(key)
         if self.part.is_single:
             return found if found is None or self._covers_all() else None
         return None if found is None else self._merged(found)
 
     def after(self, key: int) -> Iterable[int] | None:
+        if self._has_others(key):
+            return self._of_each_graph(key, after=True)
         found = self.relation.after(key)
         if self.part.is_single:
             return found if found is None or self._covers_all() else None
         return None if found is None else self._merged(found)
+
+    def _has_others(self, key: int) -> bool:
+        """Whether a key has so many rows that looking into each graph is faster."""
+        graphs = self._scope.graphs
+        if graphs is None or self.part.is_single:
+            return False
+        return self.relation.count_before(key) > MOST_FILTERED * len(graphs)
+
+    def _of_each_graph(self, key: int, *, after: bool) -> dict[int, None] | None:
+        relation = self._reader.ordered("gpos" if self._is_inverse else "gpso", 3)
+        read, predicate = relation.after if after else relation.before, self.part.predicate
+        found: dict[int, None] = {}
+        for graph in self._scope.graphs or ():
+            found.update(dict.fromkeys(read((graph, predicate, key)) or ()))
+        return found or None
 
     def _merged(self, values: Iterable[tuple[int, int]]) -> dict[int, None] | None:
         graphs = self._scope.graphs

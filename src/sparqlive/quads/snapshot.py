@@ -185,11 +185,11 @@ class Snapshot:
         elif part.is_single and part.graph is not None and _covers(graph, part.graph):
             found = part.forward if method == "pairs" else part.backward()
         elif isinstance(graph, Scope):
-            found = MergedPairs(part, graph, method == "inverse")
+            found = MergedPairs(self, part, graph, method == "inverse")
         elif part.is_single:
             found = KeyedRelation(2, 1).lend()
         else:
-            found = OneGraphPairs(self, Scope("one", frozenset({graph})), part, method == "inverse")
+            found = OneGraphPairs(self, part, Scope("one", frozenset({graph})), method == "inverse")
         self._given[key] = found
         return found
 
