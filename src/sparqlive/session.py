@@ -183,7 +183,6 @@ class Session:
             sync_milliseconds,
             read_only,
             runs,
-            self._epochs.budget.limit,
         )
         try:
             # Whatever starts here, such as a timer or the thread of sources, waits until the session is open.

@@ -16,7 +16,7 @@ import pytest
 
 import sparqlive
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.store import bounds, compaction, quad_runs, runs, seeking
+from sparqlive.store import bounds, compaction, runs, seeking
 from sparqlive.store.compaction import Writer
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.quad_runs import QuadRuns
@@ -46,7 +46,6 @@ def footers() -> int:
 def test_quads_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "ROWS_PER_GROUP", GROUP)
     monkeypatch.setattr(compaction, "ROWS_A_FILE", TERMS_A_FILE)
-    monkeypatch.setattr(bounds, "PAIR_BYTES", 10_000)
     monkeypatch.setattr(bounds, "GROUP_ROWS", 3 * GROUP)
     place, subjects = LocalPlace(tmp_path, "."), np.arange(FILES * TERMS_A_FILE)
     writer = Writer(place, ".", QUADS, 4)
@@ -59,13 +58,12 @@ def test_quads_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         some = subjects[::TERMS_A_FILE]
         found = list(quads.of_subjects(some, lambda graph, predicate: True))
         assert sum(len(s) for _, s, _, _ in found) == len(some)
-        assert quads.has_pairs((1, 5), some, some % 3).all()
-        assert all(quads.has_pair((1, 5), int(one), int(one) % 3) for one in some)
+        layers = quads.layers((1, 5), 0, len(subjects))
+        assert layers is not None
+        assert layers.has(readers, some, some % 3).all()
         for run in writer.runs:
             readers.of(run).column("g")
             readers.group(run, 0, "p")
-        kept = sum(map(quad_runs._kept_bytes, quads._cached.values()))
-        assert quads._cached_bytes == kept <= bounds.PAIR_BYTES
         assert readers._rows == sum(map(len, readers._groups.values())) <= bounds.GROUP_ROWS
         assert footers() == before
 
@@ -98,32 +96,18 @@ def test_many_graphs_in_one_row_group(
     writer.flush()
     readers = Readers(place)
     quads = QuadRuns(readers, [], [writer.runs]) if is_log else QuadRuns(readers, writer.runs)
+    few = np.array([3, 4])
     opened.clear()
     before = pa.total_allocated_bytes()
     for graph in range(graphs):
-        assert quads.values((graph, 7), 3) == [graph * rows + 3]
-        assert quads.has_pair((graph, 7), 4, graph * rows + 4)
+        layers = quads.layers((graph, 7), 3, 4)
+        assert layers is not None
+        assert layers.has(readers, few, few + graph * rows).all()
     assert len(opened) <= 6  # what is known of a column, and the column
-    assert all(column.base is None for run in quads._cached.values() for column in run.columns)
     assert pa.total_allocated_bytes() - before <= 9 * sum(map(len, readers._groups.values()))
     assert readers._rows <= 3 * graphs * rows
-    late = quads.read((5, 7))
-    assert late.columns[1].tolist() == [5 * rows + number for number in range(rows)]
-    few = np.array([3, 4])
-    assert quads.has_pairs((9, 7), few, few + 9 * rows).all()
     assert len(list(quads.of_subjects(few, lambda graph, predicate: True))) == graphs
     assert len(opened) <= 6
-
-
-def test_small_runs_are_counted_with_what_belongs_to_them(tmp_path: Path) -> None:
-    place, names = LocalPlace(tmp_path, "."), np.arange(300)
-    writer = Writer(place, ".", QUADS, 4)
-    writer.add((np.full_like(names, 7), names, names, names))
-    writer.flush()
-    quads = QuadRuns(Readers(place), writer.runs, cached_bytes=100_000)
-    for graph in names.tolist():
-        assert quads.values((graph, 7), graph) == [graph]
-    assert 10 < len(quads._cached) < 100
 
 
 @pytest.mark.usefixtures("in_files")

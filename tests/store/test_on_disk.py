@@ -12,12 +12,9 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.engine import persistence
-from sparqlive.store import bounds, compaction, quad_runs
+from sparqlive.store import compaction, quad_runs
 
 PREDICATES, SUBJECTS, ROWS_A_FILE = 6, 60, 25
-RUN_BYTES = 3_000
-"""More than a run of one file takes."""
 
 
 def quad(subject: int, predicate: int, graph: str = "g") -> ox.Quad:
@@ -34,10 +31,8 @@ ALL = [quad(subject, predicate) for subject in range(SUBJECTS) for predicate in 
 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sparqlive.Session]:
-    """A store of 360 quads in files of 25 rows, of which two may stay in memory."""
+    """A store of 360 quads in files of 25 rows."""
     monkeypatch.setattr(compaction, "ROWS_A_FILE", ROWS_A_FILE)
-    monkeypatch.setattr(bounds, "PAIR_BYTES", 2 * RUN_BYTES)
-    monkeypatch.setattr(persistence, "_CACHED_PART", 1 << 60)
     with sparqlive.open(tmp_path / "store") as made:
         made.apply(insert=ALL)
         made.compact()

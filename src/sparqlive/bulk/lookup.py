@@ -57,7 +57,7 @@ class Lookup:
         def is_read(name: int, of: int) -> bool:
             return (predicate is None or of == predicate) and covers(name)
 
-        size = sum(size for key, size in self._runs.sizes() if is_read(*key))
+        size = sum(size for key, size in self._runs.sizes.items() if is_read(*key))
         if len(subjects) * ROWS_PER_SEARCH > size > _SCANNED_ROWS:
             return None
         parts: list[Sequence[Column]] = [*self._in_files(subjects, is_read)]

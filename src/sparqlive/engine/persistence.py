@@ -32,7 +32,6 @@ from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.interrupts import interruptible
-from sparqlive.store import bounds
 from sparqlive.store.catalog import Durability
 from sparqlive.store.commits import Commit
 from sparqlive.store.compaction import Each
@@ -68,8 +67,6 @@ class Retention:
 _log = logging.getLogger("sparqlive.store")
 
 _NOT_MOVED = "New rows could not be mapped, and stay in memory: %s"
-_CACHED_PART = 8
-"""What was read from files of quads uses an eighth of the memory at most."""
 _NO_EXCEPTIONS: Mapping[str, int] = {}
 _NOTHING_SAVED: Mapping[str, Saved] = {}
 # Relations that cannot be recomputed from the quads.
@@ -88,16 +85,13 @@ class Persistence:
         sync_milliseconds: int = 100,
         read_only: bool = False,
         runs: str | os.PathLike[str] | None = None,
-        memory: int = bounds.MOST_BYTES,
     ) -> None:
-        """`memory`: how many bytes the session may use; an eighth is for files of quads."""
         self.store = Store(
             directory,
             read_only=read_only,
             durability=durability,
             sync_milliseconds=sync_milliseconds,
             runs=runs,
-            cached_bytes=max(bounds.PAIR_BYTES, memory // _CACHED_PART),
         )
         self._retention = retention
         self._dictionary = dictionary

@@ -47,7 +47,6 @@ class StoredData:
         self._store = store
         self._quads = quads
         self._dictionary = dictionary
-        self._runs: QuadRuns | None = None
         self.maps: QuadMaps | None = None
         """The mapped base, once something has read quads."""
         self._terms = store.terms()
@@ -109,16 +108,14 @@ class StoredData:
         """
         catalog, epoch = self._store.catalog, self._store.catalog.epoch()
         base = self._store.quads_epoch(), frozenset(run.path for run in catalog.runs(QUADS))
-        known, log = self._looked_up, list[Column]()
-        if known is not None and known.base == base and known.epoch <= epoch:
-            new = [stored for _, stored in catalog.changes(known.epoch)]
+        before, known, log = self._looked_up, None, list[Column]()
+        if before is not None and before.base == base and before.epoch <= epoch:
+            new = [stored for _, stored in catalog.changes(before.epoch)]
             log = [stored for stored in new if isinstance(stored, np.ndarray)]
-            if len(log) < len(new):  # an epoch has left its changes in files
-                known = None
-        else:
-            known = None
+            if len(log) == len(new):  # otherwise an epoch has left its changes in files
+                known = before
         if known is None:
-            runs, log = self._store.quads(self._runs)
+            runs, log = self._store.quads(None if before is None else before.runs)
             known = _LookedUp(base, epoch, runs, _NO_CHANGES)
         later = known.later
         if log:
@@ -176,7 +173,7 @@ class StoredData:
 
     def known_quads(self) -> QuadRuns:
         """The quads of the last epoch, for other processes to read."""
-        return self._store.all_quads(self._runs)
+        return self._store.all_quads()
 
     def committed_files(self) -> None:
         """Reads the changes of a committed epoch, which workers wrote."""

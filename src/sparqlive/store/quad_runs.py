@@ -1,4 +1,4 @@
-"""The quads in files by graph and predicate, read on demand.
+"""The quads in files by graph and predicate, for bulk work on files.
 
 Owns the positions of each graph's and predicate's pairs in the files: a segment is a range of rows of one
 file with one predicate and one graph. Segments of one graph and predicate in the base are sorted and do not
@@ -10,27 +10,23 @@ in all layers, with 1 in the base, add up to 1; otherwise they add up to 0.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise, repeat
-from threading import Lock
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from sparqlive.store import bounds
 from sparqlive.store.layout import ROWS_PER_GROUP
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
 from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers, places_of
 from sparqlive.zset.columns import Mask, group_starts
-from sparqlive.zset.run import Column, Run, RunRows, search
+from sparqlive.zset.run import Column, Run, search
 
 Stored = Column | Sequence[RunFile]
 """The changes of an epoch: their rows, or the files that hold them."""
-_RUN_BYTES = 2 << 10
-"""What a run takes beside its rows: a few Python objects, which are most of a run of few rows."""
-_BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63
+_BEFORE_ALL = -(2**63)
 
 
 @dataclass(frozen=True)
@@ -43,9 +39,6 @@ class Segment:
     first: tuple[int, int, int, int]
     weight: int = 0
     """Of a file of the change log: by how much it changes the number of pairs."""
-
-    def __hash__(self) -> int:  # needed for each lookup of a subject
-        return hash((self.run.path, self.start))
 
     @property
     def path(self) -> str:
@@ -135,9 +128,10 @@ class Layers:
     late: list[list[Segment]] = field(default_factory=list)
     rows: list[Run] = field(default_factory=list)
 
-    @property
-    def is_changed(self) -> bool:
-        return bool(self.late or self.rows)
+    def size(self) -> int:
+        late = sum(segment.weight for segments in self.late for segment in segments)
+        base = sum(segment.stop - segment.start for segment in self.base)
+        return base + late + sum(run.total() for run in self.rows)
 
     def within(self, low: int, high: int) -> Layers:
         """The segments that can contain subjects from `low` to `high`."""
@@ -189,15 +183,9 @@ class QuadRuns:
         runs: Sequence[RunFile],
         log: Iterable[Stored] = (),
         known: QuadRuns | None = None,
-        cached_bytes: int | None = None,
     ) -> None:
-        """`log`: the changes of each epoch after the base. `known` has read the segments of some files.
-
-        `cached_bytes`: how much of what was read may be kept.
-        """
+        """`log`: the changes of each epoch after the base. `known` has found the segments of some files."""
         self._readers = readers
-        self._place = readers.place
-        self._most_bytes: int = cached_bytes or (bounds.PAIR_BYTES if known is None else known._most_bytes)
         self._files: dict[str, list[Segment]] = {}
         self._layers: dict[tuple[int, int], Layers] = {}
         for key, segments in self._by_key(runs, known).items():
@@ -209,11 +197,6 @@ class QuadRuns:
             else:
                 for key, segments in self._by_key(stored, known).items():
                     self._layers.setdefault(key, Layers()).late.append(segments)
-        self._sizes: dict[tuple[int, int], int] = {}
-        self._cached: OrderedDict[Segment | tuple[int, int], Run] = OrderedDict()
-        """Runs of segments, and those of all segments of a graph and predicate in the base."""
-        self._cached_bytes = 0
-        self._guard = Lock()
 
     def _by_key(
         self, runs: Iterable[RunFile], known: QuadRuns | None
@@ -221,127 +204,24 @@ class QuadRuns:
         """The segments of some files, in order."""
         everything: list[Segment] = []
         for run in runs:
-            found = known._files.get(run.path) if known is not None else None
-            self._files[run.path] = found if found is not None else list(_segments_of(self._place, run))
-            everything += self._files[run.path]
+            found = None if known is None else known._files.get(run.path)
+            found = [*_segments_of(self._readers.place, run)] if found is None else found
+            self._files[run.path] = found
+            everything += found
         by_key: dict[tuple[int, int], list[Segment]] = {}
         for segment in sorted(everything, key=lambda segment: segment.first):
             by_key.setdefault(segment.key, []).append(segment)
         return by_key
 
-    def paths(self) -> set[str]:
-        """The paths of the files."""
-        return set(self._files)
-
-    def sizes(self) -> Iterator[tuple[tuple[int, int], int]]:
-        """Each graph and predicate, with its number of quads."""
-        for key in self._layers:
-            yield key, self.size(key)
-
-    def size(self, key: tuple[int, int]) -> int:
-        known = self._sizes.get(key)
-        if known is None:
-            known = self._sizes[key] = self._size_of(self._layers[key])
-        return known
-
-    @staticmethod
-    def _size_of(layers: Layers) -> int:
-        late = sum(segment.weight for segments in layers.late for segment in segments)
-        rows = sum(run.total() for run in layers.rows)
-        return sum(segment.stop - segment.start for segment in layers.base) + late + rows
-
-    def read(self, key: tuple[int, int]) -> Run:
-        """The pairs of subject and object of a graph and predicate; the base is kept, like segments."""
-        layers = self._layers[key]
-        base = self._look(layers.base[0]) if len(layers.base) == 1 else self._kept(key, layers.base)
-        late = self._late(layers)
-        return base if late is None or late.weights is None else base.with_columns(late.columns, late.weights)
-
-    def runs(self, key: tuple[int, int]) -> Iterator[Run]:
-        """The same in several runs, which are read one after the other."""
-        layers = self._layers[key]
-        return iter((self.read(key),)) if layers.is_changed else map(self._look, layers.base)
-
-    def _late(self, layers: Layers) -> Run | None:
-        """The sum of the changes after the base."""
-        runs = [read_pairs(self._readers, segment) for segments in layers.late for segment in segments]
-        parts = [(*run.columns, run.weights) for run in (*runs, *layers.rows)]
-        if not parts:
-            return None
-        *columns, weights = (np.concatenate(pieces) for pieces in zip(*parts, strict=True))
-        return Run.sort(columns, weights)
-
-    def has_pair(self, key: tuple[int, int], subject: int, object_: int) -> bool:
-        """Whether a graph and predicate has a pair; searches the only segment of each layer that can have it.
-
-        Recently used segments stay in memory, up to a bound. Lookups in the order of the files read each
-        segment at most once.
-        """
-        layers, pair = self._layers[key], (subject, object_)
-        weight = sum(_weight_in(run, pair) for run in layers.rows)
-        for segments in (layers.base, *layers.late):
-            after = bisect_right(segments, pair, key=lambda segment: segment.first[2:])
-            if after > 0:
-                weight += _weight_in(self._look(segments[after - 1]), pair)
-        return weight > 0
-
-    def values(self, key: tuple[int, int], subject: int) -> list[int]:
-        """The objects of a subject; searches the segments that can contain it, like `has_pair`."""
-        layers = self._layers[key]
-        found = [object_ for object_, _ in self._values_in(layers.base, subject)]
-        if not layers.is_changed:
-            return found
-        weights = dict.fromkeys(found, 1)
-        changes = [change for segments in layers.late for change in self._values_in(segments, subject)]
-        for object_, weight in chain(changes, *(_values_in(run, subject) for run in layers.rows)):
-            weights[object_] = weights.get(object_, 0) + weight
-        return [object_ for object_, weight in weights.items() if weight > 0]
-
-    def around(self, key: tuple[int, int], subject: int) -> tuple[int, int, Run] | None:
-        """The run of the only segment that can contain a subject, and all subjects between two others.
-
-        None if there are several, or changes beside them.
-        """
-        layers = self._layers[key]
-        segments = layers.base
-        after = max(1, bisect_left(segments, subject, key=lambda segment: segment.first[2]))
-        low = segments[after - 1].first[2] if after > 1 else _BEFORE_ALL
-        high = segments[after].first[2] if after < len(segments) else _AFTER_ALL
-        if layers.is_changed or not segments or not low < subject < high:
-            return None
-        return low, high, self._look(segments[after - 1])
-
-    def _values_in(self, segments: Sequence[Segment], subject: int) -> Iterator[tuple[int, int]]:
-        """The objects of a subject in a layer, with their weights."""
-        first = bisect_left(segments, subject, key=lambda segment: segment.first[2])
-        for segment in segments[max(0, first - 1) :]:
-            if segment.first[2] > subject:
-                break
-            yield from _values_in(self._look(segment), subject)
-
-    def rows(self, key: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        """The pairs of a graph and predicate; the base is read segment by segment."""
-        layers = self._layers[key]
-        late = self._late(layers)
-        changed: Mapping[tuple[int, ...], int] = {} if late is None else RunRows(late)
-        for segment in layers.base:
-            pairs = self._look(segment).rows()
-            yield from (pair for pair in pairs if pair not in changed) if changed else pairs  # type: ignore[misc]
-        yield from (pair for pair, weight in changed.items() if weight > 0)  # type: ignore[misc]
-
-    def has_pairs(self, key: tuple[int, int], subjects: Column, objects: Column) -> Mask:
-        """Which of many sorted pairs a graph and predicate has; reads the segments that can contain them."""
-        return self._layers[key].has(self._readers, subjects, objects)
+    @cached_property
+    def sizes(self) -> dict[tuple[int, int], int]:
+        """The number of quads of each graph and predicate."""
+        return {key: layers.size() for key, layers in self._layers.items()}
 
     def layers(self, key: tuple[int, int], low: int, high: int) -> Layers | None:
         """Where pairs with subjects from `low` to `high` are; None if there are none."""
         found = self._layers.get(key)
         return None if found is None else found.within(low, high)
-
-    def learn(self, segments: Iterable[Segment]) -> None:
-        """Notes the segments of new files, so that they need not be read to find them."""
-        for segment in segments:
-            self._files.setdefault(segment.path, []).append(segment)
 
     def of_subjects(
         self, subjects: Column, is_read: Callable[[int, int], bool]
@@ -368,32 +248,6 @@ class QuadRuns:
         found = np.repeat(subjects, high - low)
         return found, objects, weights[0] if weights else np.ones(len(found), dtype=np.int64)
 
-    def _look(self, segment: Segment) -> Run:
-        """The rows of a segment, kept in memory for a while."""
-        return self._kept(segment, (segment,))
-
-    def _kept(self, name: Segment | tuple[int, int], segments: Sequence[Segment]) -> Run:
-        """The rows of some segments under a name. Queries read in threads of their own."""
-        with self._guard:
-            run = self._cached.get(name)
-            if run is not None:
-                self._cached.move_to_end(name)
-                return run
-        runs = [read_pairs(self._readers, segment) for segment in segments]
-        columns = [_joined(pieces) for pieces in zip(*(one.columns for one in runs), strict=True)]
-        run = runs[0] if len(runs) == 1 else Run(columns or [_joined(())] * 2)
-        with self._guard:
-            if name not in self._cached:
-                self._cached[name] = run
-                self._cached_bytes += _kept_bytes(run)
-            while len(self._cached) > 1 and self._cached_bytes > self._most_bytes:
-                self._cached_bytes -= _kept_bytes(self._cached.popitem(last=False)[1])
-        return run
-
-
-def _kept_bytes(run: Run) -> int:
-    return run.nbytes + _RUN_BYTES
-
 
 def _runs_of(changes: Column) -> Iterator[tuple[tuple[int, int], Run]]:
     """The changes of an epoch, rows of s, p, o, g, w, by graph and predicate."""
@@ -402,23 +256,6 @@ def _runs_of(changes: Column) -> Iterator[tuple[tuple[int, int], Run]]:
     for start, stop in pairwise(group_starts(predicates, graphs).tolist()):
         pairs = (subjects[start:stop], objects[start:stop])
         yield (int(graphs[start]), int(predicates[start])), Run(pairs, weights[start:stop])
-
-
-def _weight_in(run: Run, pair: tuple[int, int]) -> int:
-    if run.weights is None:
-        return int(run.has_pair(*pair))
-    place, is_there = run.position(pair)
-    return int(run.weights[place]) if is_there else 0
-
-
-def _values_in(run: Run, subject: int) -> Iterator[tuple[int, int]]:
-    low, high = run.range_one(subject)
-    objects = run.views[1][low:high].tolist()
-    return zip(objects, repeat(1) if run.weights is None else run.weights[low:high].tolist(), strict=False)
-
-
-def _joined(parts: Sequence[Column]) -> Column:
-    return np.ascontiguousarray(np.concatenate(parts)) if parts else np.empty(0, dtype=np.int64)
 
 
 def _pairs_before(subjects: Column, objects: Column, first: tuple[int, ...]) -> int:

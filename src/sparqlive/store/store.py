@@ -124,13 +124,8 @@ class Store:
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
         runs: str | os.PathLike[str] | None = None,
-        cached_bytes: int | None = None,
     ) -> None:
-        """`runs`: an address for the runs of a new store, instead of its directory.
-
-        `cached_bytes`: how much of the quads that were read from files stays in memory.
-        """
-        self._cached_bytes = cached_bytes
+        """`runs`: an address for the runs of a new store, instead of its directory."""
         self.directory = Path(directory)
         address = None if runs is None else address_of(runs)
         first_meta = {REFRESHES: "1"}
@@ -321,20 +316,20 @@ class Store:
         base = self.catalog.base(QUADS)
         return 0 if base is None else base.epoch
 
-    def all_quads(self, known: QuadRuns | None = None) -> QuadRuns:
-        """The quads of the last epoch; `known` has read some of the files."""
+    def all_quads(self) -> QuadRuns:
+        """The quads of the last epoch."""
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
-        return QuadRuns(self.readers, self.catalog.runs(QUADS), log, known, self._cached_bytes)
+        return QuadRuns(self.readers, self.catalog.runs(QUADS), log)
 
     def quads(self, known: QuadRuns | None = None) -> tuple[QuadRuns, list[Column]]:
         """The quads up to the last epoch whose changes are in files, and the changes of the epochs after it.
 
-        `known` has read some of the files.
+        `known` has found the segments of some of the files.
         """
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
         in_files = [number for number, stored in enumerate(log, 1) if not isinstance(stored, np.ndarray)]
         last = in_files[-1] if in_files else 0
-        runs = QuadRuns(self.readers, self.catalog.runs(QUADS), log[:last], known, self._cached_bytes)
+        runs = QuadRuns(self.readers, self.catalog.runs(QUADS), log[:last], known)
         return runs, [rows for rows in log[last:] if isinstance(rows, np.ndarray)]
 
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:

@@ -33,7 +33,7 @@ from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store.compaction import Writer
 from sparqlive.store.place import Place
-from sparqlive.store.quad_runs import Layers, QuadRuns, Segment, segments_of
+from sparqlive.store.quad_runs import Layers, QuadRuns
 from sparqlive.store.runs import QUADS, RunFile, read_columns, terms_with_prefix
 from sparqlive.store.seeking import Readers
 from sparqlive.store.term_runs import texts_in
@@ -66,7 +66,6 @@ class ChangeFiles:
 
     place: Place
     runs: Sequence[RunFile]
-    segments: Sequence[Segment]
     terms: Sequence[RunFile]
     exceptions: Mapping[str, int]
     """Of new terms."""
@@ -190,7 +189,6 @@ def _together(
     return ChangeFiles(
         place,
         [run for one in changed for run in one.runs],
-        [segment for one in changed for segment in one.segments],
         [run for one in terms for run in one.runs],
         exceptions,
         sum(one.given for one in changed),
@@ -218,7 +216,6 @@ class _Changed:
     """Effective changes in files. `predicates` and `graphs` are those of given inserts."""
 
     runs: Sequence[RunFile]
-    segments: Sequence[Segment]
     given: int
     distinct: int
     inserted: int
@@ -269,10 +266,8 @@ class _Task:
             writer.add((predicates, graphs, subjects, objects, weights))
             writer.flush()
         inserts = int((weights > 0).sum())
-        segments = segments_of(self.place, writer.runs)
         return _Changed(
             writer.runs,
-            segments,
             sum(task.quads.rows.counts),
             len(rows),
             inserts,
