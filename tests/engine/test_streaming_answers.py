@@ -13,7 +13,8 @@ import pytest
 from pyoxigraph import Quad, RdfFormat, Store, parse
 
 import sparqlive
-from sparqlive.live import filtered, join, lazy, window_columns
+from sparqlive.engine import results
+from sparqlive.live import description, filtered, join, lazy, window_columns
 from sparqlive.live.terms import Terms
 from sparqlive.zset.relation import LentRelation
 
@@ -119,6 +120,37 @@ def test_every_kind_of_lookup(session: sparqlive.Session, text: str) -> None:
             ours = Counter(tuple(str(row.get(name)) for name in names) for row in answer)
             assert ours == theirs
             assert sum(answer.weights().values()) == len(answer) == sum(theirs.values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *SHAPES,
+        "SELECT ?t ?n { ?s <x:label> ?l . ?s <x:p> ?t OPTIONAL { ?t <x:none> ?n } }",
+        "SELECT ?t ?n { ?s <x:p> ?t OPTIONAL { ?t <x:type> ?n } } ORDER BY ?l",
+    ],
+)
+def test_many_rows_are_decoded_by_columns(
+    session: sparqlive.Session, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few there are."""
+    monkeypatch.setattr(results, "_MANY_ROWS", 1)
+    test_every_kind_of_lookup(session, text)
+
+
+def test_a_large_description_follows_its_blank_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(description, "_SOME", 7)
+    text = "".join(
+        f'<x:hub> <x:p> <x:i{i}> .\n<x:hub> <x:p> _:b{i} .\n_:b{i} <x:q> _:b{i + 1} .\n_:b{i} <x:q> "{i}" .\n'
+        for i in range(40)
+    )
+    with sparqlive.open() as session:
+        session.apply(insert=f"{text}<x:i7> <x:q> <x:other> .")
+        for few in (300, 1):
+            monkeypatch.setattr(results, "_MANY_ROWS", few)
+            found = session.query("DESCRIBE <x:hub>")
+            assert len(found) == len(list(found.quads())) == len(set(found.quads())) == 160
+            assert set(found.quads()) == set(session.quads()) - set(quads_of("<x:i7> <x:q> <x:other> ."))
 
 
 FILTERED = (

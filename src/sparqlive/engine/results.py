@@ -368,10 +368,28 @@ class Answer(Readable):
 
     def __iter__(self) -> Iterator[Solution]:
         """Yields the solutions as they are computed; with ORDER BY, once all are."""
+        if self._rows is None:
+            blocks = self.blocks()
+        else:
+            rows = self._rows()
+            if self._columns.is_ordered:
+                rows = self._columns.listed_rows(rows)
+            yield from self._solutions(islice(rows, _MANY_ROWS))
+            blocks = blocks_of(rows, len(self.variables))
+        for block in paced(blocks):
+            if len(block.weights) < _MANY_ROWS:
+                yield from self._solutions(block.rows())
+                continue
+            with collector_paused():
+                found = self._solutions_of(block)
+            for solution, weight in zip(found, block.weights.tolist(), strict=True):
+                yield solution
+                for _ in range(weight - 1):
+                    yield dict(solution)
+
+    def _solutions(self, rows: Iterable[tuple[Row, int]]) -> Iterator[Solution]:
+        """The solutions of rows, one by one."""
         terms_in, names = self._dictionary.terms_in, self.variables
-        rows = rows_in(self.blocks()) if self._rows is None else self._rows()
-        if self._rows is not None and self._columns.is_ordered:
-            rows = self._columns.listed_rows(rows)
         solution: dict[str, Any]
         for row, weight in paced(rows):
             solution = dict(zip(names, terms_in(row)))  # noqa: B905  (an argument takes as long as a term)
@@ -381,6 +399,17 @@ class Answer(Readable):
             for _ in range(weight - 1):
                 yield dict(solution)
 
+    def _solutions_of(self, block: Block) -> list[Solution]:
+        """The solutions of many rows, each once."""
+        names = self.variables
+        found: list[Any] = [dict(zip(names, row)) for row in self._terms_of(block)]  # noqa: B905
+        if any((column == UNDEF).any() for column in block.columns):
+            found = [{name: term for name, term in one.items() if term is not None} for one in found]
+        return found
+
+    def _terms_of(self, block: Block) -> Iterator[tuple[Any, ...]]:
+        return zip(*map(self._dictionary.terms_of, block.columns), strict=True)
+
     def answer(self) -> bool:
         self._check_answer()
         if self._rows is not None:
@@ -389,12 +418,15 @@ class Answer(Readable):
 
     def quads(self) -> Iterator[Quad]:
         self.ensure_graph()
-        rows: Iterable[Row]
-        if self._rows is None:
-            rows = (row for row, _ in rows_in(self.blocks()))
-        else:
-            rows = self._columns.visible(dict(self._rows()))  # a graph is a set: each row counts once
-        return self._dictionary.triples(rows)
+        blocks = self.blocks()
+        if self._rows is not None:  # a graph is a set: each row counts once
+            rows = iter(self._columns.visible(dict(self._rows())).items())
+            yield from self._dictionary.triples(row for row, _ in islice(rows, _MANY_ROWS))
+            blocks = blocks_of(rows, len(self.variables))
+        for block in blocks:
+            with collector_paused():
+                found = [Quad(*triple) for triple in self._terms_of(block)]
+            yield from found
 
     def __repr__(self) -> str:
         return f"Answer({self.form}, variables={self.variables}, epoch={self.epoch})"

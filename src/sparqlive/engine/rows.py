@@ -13,6 +13,7 @@ from functools import partial
 from itertools import islice
 from weakref import finalize
 
+from sparqlive.engine.collector import collector_paused
 from sparqlive.errors import Error, TooLarge
 from sparqlive.sparql.deadline import Steps
 from sparqlive.zset.relation import Row
@@ -112,14 +113,15 @@ class RowStream:
         """Moves some rows to those that are known."""
         known, found = self._known, self._counted()
         most, until = len(known) + rows, time.monotonic() + _PIECE_SECONDS
-        while True:
-            wanted = min(_ROWS_PER_LOOK, most - len(known))
-            before = len(known)
-            known.extend(islice(found, wanted))
-            if len(known) < before + wanted:
-                return True
-            if len(known) == most or time.monotonic() > until:
-                return False
+        with collector_paused():  # which would visit the rows known so far again and again
+            while True:
+                wanted = min(_ROWS_PER_LOOK, most - len(known))
+                before = len(known)
+                known.extend(islice(found, wanted))
+                if len(known) < before + wanted:
+                    return True
+                if len(known) == most or time.monotonic() > until:
+                    return False
 
     def _add_rest(self, total: dict[Row, int]) -> bool:
         _add(total, self._counted())

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-
-from pyoxigraph import BlankNode
+from itertools import islice
 
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sparql.deadline import gathers
 from sparqlive.zset.relation import Row
+
+_SOME = 4_096
+"""So many triples are looked at together."""
 
 
 def described(
@@ -21,7 +23,6 @@ def described(
 
     `triples_of` lists the predicates and objects of a subject. `check` is called for each subject.
     """
-    term = dictionary.reader()  # an answer reads it next, so nothing is decoded twice
     seen: set[int] = set()
     gathers(seen)
     for (resource,), _ in resources:
@@ -30,8 +31,10 @@ def described(
         while border:
             check()
             subject = border.pop()
-            for predicate, object_ in triples_of(subject):
-                yield (subject, predicate, object_), 1
-                if object_ not in seen and type(term(object_)) is BlankNode:
-                    seen.add(object_)
-                    border.append(object_)
+            triples = iter(triples_of(subject))
+            while some := list(islice(triples, _SOME)):
+                yield from (((subject, *pair), 1) for pair in some)
+                found = list({object_ for _, object_ in some} - seen)
+                nodes = zip(found, dictionary.texts(found), strict=True)
+                border += [node for node, text in nodes if text[0] == "_"]
+                seen.update(border)
