@@ -13,7 +13,7 @@ from sparqlive.zset.run import Column
 Tests: TypeAlias = Sequence[tuple[int, Keep]]
 """Tests with the positions in a row that they look at."""
 
-_FEW_ROWS = 300
+_FEW_ROWS = 100
 """Fewer rows are tested one by one."""
 
 

@@ -21,7 +21,6 @@ from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.column_tests import TRUE, UNKNOWN, ColumnTest
 from sparqlive.sparql.expressions import Evaluate, ExpressionError
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS
-from sparqlive.sparql.needles import Needle, needle_of
 from sparqlive.sparql.ordering import blank_bytes, iri_bytes, natural_bytes, order_bytes, string_bytes
 from sparqlive.sparql.values import DOUBLE, INTEGER, XSD, Value, value_of
 from sparqlive.zset.columns import Mask
@@ -193,9 +192,6 @@ class Terms:
             case [variable]:
                 if isinstance(expression, Call) and expression.name in _KINDS:
                     return self._of_kind(_KINDS[expression.name], expression, holds)
-                needle = needle_of(expression, variable)
-                if needle is not None:
-                    return self._searching(needle, holds)
                 return self._with_number(expression, variable, lambda a: holds((value(a),)))
             case [_, _]:
                 return self._comparison(expression, variables, lambda a, b: holds((value(a), value(b))))
@@ -228,13 +224,6 @@ class Terms:
         if not isinstance(expression.arguments[0], Var):
             return lambda a: holds((value(a),))
         return lambda a: a != UNDEF and text(a)[0] == mark
-
-    def _searching(
-        self, needle: Needle, holds: Callable[[Sequence[Value | None]], bool]
-    ) -> Callable[[int], bool]:
-        """A test of one variable that parses no value whose text cannot pass it."""
-        text, value, may_be_in = self.dictionary.text, self.value, needle.may_be_in
-        return lambda a: a != UNDEF and may_be_in(text(a)) and holds((value(a),))
 
     def _with_number(
         self, expression: Expression, variable: Var, general: Callable[[int], bool]

@@ -23,7 +23,6 @@ from sparqlive.sparql.columns import Typed, exact_parts, typed, typed_value
 from sparqlive.sparql.expressions import compile_expression, operands
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS, effective_boolean
 from sparqlive.sparql.functions.patterns import matcher
-from sparqlive.sparql.needles import needle_of
 from sparqlive.sparql.values import (
     DATETIME,
     DECIMAL,
@@ -45,8 +44,6 @@ Verdicts: TypeAlias = npt.NDArray[np.int8]
 _Bits: TypeAlias = npt.NDArray[np.bool_]
 
 _SEARCHES: Final = {"CONTAINS": pc.match_substring, "STRSTARTS": pc.starts_with, "STRENDS": pc.ends_with}
-_FEW: Final = 16
-"""Fewer terms are tested one by one."""
 _MARKS: Final = {"ISIRI": "<", "ISURI": "<", "ISBLANK": "_", "ISLITERAL": '"'}
 
 
@@ -152,34 +149,14 @@ ColumnTest: TypeAlias = Callable[[TermTexts], Verdicts]
 
 
 def column_test(condition: Expression, variable: Var) -> ColumnTest | None:
-    """The test of a filter whose only variable is always bound; None if columns do not help with it.
-
-    Its verdict may be false instead of an error.
-    """
-    test, needle = _test_of(condition, variable), needle_of(condition, variable)
-    if test is None or needle is None:
-        return test
-
-    def test_candidates(terms: TermTexts) -> Verdicts:
-        found = np.zeros(len(terms), np.int8)
-        texts = pc.ascii_lower(terms.texts) if needle.folds else terms.texts
-        places = np.flatnonzero(
-            _bits(pc.match_substring(texts, needle.part)) | ~_bits(pc.string_is_ascii(texts))
-        )
-        found[places] = UNKNOWN if len(places) < _FEW else test(terms.take(places))
-        return found
-
-    return test_candidates
-
-
-def _test_of(condition: Expression, variable: Var) -> ColumnTest | None:
+    """The test of a filter whose only variable is always bound; None if columns do not help with it."""
     match condition:
         case Call("&&", parts):
             return _connective(operands("&&", parts), variable, decisive=FALSE)
         case Call("||", parts):
             return _connective(operands("||", parts), variable, decisive=TRUE)
         case Call("!", (operand,)):
-            inner = _test_of(operand, variable)
+            inner = column_test(operand, variable)
             return None if inner is None else lambda terms: _NEGATED[inner(terms)]
         case Call(name, (Var() as tested,)) if name in _MARKS:
             mark = _MARKS[name]
@@ -214,7 +191,7 @@ def reads_shape_alone(expression: Expression, variable: Var) -> bool:
 
 def _connective(operands: Sequence[Expression], variable: Var, decisive: int) -> ColumnTest | None:
     """The decisive verdict wins over an unknown one, that over an error, and that over the other one."""
-    known = [_test_of(operand, variable) for operand in operands]
+    known = [column_test(operand, variable) for operand in operands]
     tests = [test for test in known if test is not None]
     if not tests:
         return None
