@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from pyoxigraph import Literal
 
-from sparqlive.live.read_texts import Piece, ReadTexts
 from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
 from sparqlive.rdf.term_columns import Ids
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
-from sparqlive.sparql.column_tests import TRUE, UNKNOWN, ColumnTest
+from sparqlive.sparql.column_tests import TRUE, UNKNOWN, ColumnTest, TermTexts
 from sparqlive.sparql.expressions import Evaluate, ExpressionError
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS
 from sparqlive.sparql.ordering import blank_bytes, iri_bytes, natural_bytes, order_bytes, string_bytes
@@ -68,17 +67,17 @@ def _order_of(text: str) -> tuple[bytes, bytes]:
 class Keep:
     """Which ids pass a test, one by one or by columns; none of them is UNDEF."""
 
-    _texts_of: Callable[[Ids], Piece]
+    _dictionary: Dictionary
     _test: ColumnTest
     one: Callable[[int], bool]
 
     def many(self, numbers: Ids) -> Mask:
-        piece = self._texts_of(numbers)
-        verdicts = self._test(piece.texts)
+        distinct, places = np.unique(numbers, return_inverse=True)
+        verdicts = self._test(TermTexts(self._dictionary.column(distinct)))
         kept: Mask = verdicts == TRUE
         for place in np.flatnonzero(verdicts == UNKNOWN).tolist():
-            kept[place] = self.one(int(piece.distinct[place]))
-        return kept[piece.places]
+            kept[place] = self.one(int(distinct[place]))
+        return kept[places]
 
 
 class Terms:
@@ -92,7 +91,6 @@ class Terms:
         self._small: dict[int, int] = {}
         """The ids of small computed integers, which are mostly counts."""
         self._orders: dict[int, tuple[bytes, bytes]] = {}
-        self._read_texts: ReadTexts = ReadTexts() if base is None else base._read_texts
         self.swept_terms = 0
         """How many terms the last sweep found in use."""
 
@@ -113,7 +111,6 @@ class Terms:
         self.dictionary.sweep(used)
         for known in (self._values, self._numbers, self._small, self._orders):
             known.clear()
-        self._read_texts.clear()
         self.swept_terms = self.dictionary.entered
 
     @cached_property
@@ -199,7 +196,7 @@ class Terms:
 
     def by_columns(self, test: ColumnTest, one: Callable[[int], bool]) -> Keep:
         """A test of many ids: by columns as far as these tell, else one by one."""
-        return Keep(partial(self._read_texts.of, self.dictionary), test, one)
+        return Keep(self.dictionary, test, one)
 
     @staticmethod
     def remembering(test: Callable[[int], bool]) -> Callable[[int], bool]:
