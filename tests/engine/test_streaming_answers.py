@@ -138,6 +138,13 @@ def test_many_rows_are_decoded_by_columns(
     test_every_kind_of_lookup(session, text)
 
 
+@pytest.mark.parametrize("text", ["SELECT * { [] <x:p> [] }", "SELECT ?none { ?s <x:p> ?o }"])
+def test_many_solutions_without_terms(session: sparqlive.Session, text: str) -> None:
+    with session:
+        assert len(list(session.query("SELECT ?s ?o { ?s <x:p> ?o }"))) > results._MANY_ROWS
+        assert list(session.query(text)) == [{}] * len(session.query("SELECT ?s ?o { ?s <x:p> ?o }"))
+
+
 def test_a_large_description_follows_its_blank_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(description, "_SOME", 7)
     text = "".join(

@@ -377,7 +377,7 @@ class Answer(Readable):
             yield from self._solutions(islice(rows, _MANY_ROWS))
             blocks = blocks_of(rows, len(self.variables))
         for block in paced(blocks):
-            if len(block.weights) < _MANY_ROWS:
+            if len(block.weights) < _MANY_ROWS or not block.columns:
                 yield from self._solutions(block.rows())
                 continue
             with collector_paused():
