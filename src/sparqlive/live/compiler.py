@@ -237,6 +237,16 @@ class Compiler:
         )
         return sum(self.quads.size if size is None else int(size) for size in sizes)
 
+    def most_quads(self) -> int:
+        """At most how many quads a first computation reads, added up over the patterns."""
+        found = 0
+        for _, leaf in self.leaves():
+            size = self.fan_out(leaf, frozenset()) if isinstance(leaf, op.Scan) else None
+            if size is None and isinstance(leaf, op.Scan):
+                size = scan.most_quads(self, leaf)
+            found += self.quads.size if size is None else int(size)
+        return found
+
     def fan_out(self, operator: op.Scan, bound: frozenset[Var]) -> float | None:
         if not self.lazy:
             return scan.fan_out(self, operator, bound)

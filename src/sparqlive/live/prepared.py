@@ -68,7 +68,7 @@ def prepare(
         }
         if not isinstance(stored, op.Distinct | op.Closure):
             nodes[rows_name(part, scope)] = compiler.root
-        if bulk is not None and compiler.matching_quads() >= bulk.from_quads:
+        if bulk is not None and compiler.most_quads() >= bulk.from_quads:
             bulk_parts.add(part)
             contents = bulk.contents([node.operator for node in nodes.values()])
             relations.update(zip(nodes, contents, strict=True))

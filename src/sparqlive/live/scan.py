@@ -314,6 +314,21 @@ def changed_rows(
     return f"for {', '.join(names.values())}, w in rows", bound, tests
 
 
+def most_quads(compiler: Compiler, operator: op.Scan) -> int | None:
+    """At most how many quads match a pattern, by its constants; None if it has none that are looked up."""
+    id_of, reader = compiler.terms.dictionary.id_of, compiler.quads
+    subject, predicate, object_ = operator.positions
+    known = subject if not isinstance(subject, Var) else object_
+    if isinstance(known, Var) or (isinstance(predicate, Var) and not reader.has_orders):
+        return None
+    if isinstance(predicate, Var):
+        return reader.ordered("osp" if known is object_ else "spo", 1).count_before(id_of(known))
+    part = reader.part(id_of(predicate))
+    if part is None:
+        return 0
+    return (part.backward() if known is object_ else part.forward).count_before(id_of(known))
+
+
 def fan_out(compiler: Compiler, operator: op.Scan, bound: frozenset[Var]) -> float | None:
     """The measured number of solutions per lookup, if the index exists and has rows."""
     if isinstance(operator.predicate, Var) or isinstance(operator.graph, op.NamedGraphs):
