@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -114,10 +115,11 @@ def test_estimates_follow_sizes_and_measurements(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("few", [0, pytest.param(10**6, marks=LONG)], ids=["joined", "broadcast"])
 def test_large_batches_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """Many changes are read from files, and joined without being broadcast: the deltas are the same."""
-    from sparqlive.bulk.backends.spark import carry
+    from sparqlive.bulk import in_store
+    from sparqlive.bulk.backends.spark import backend
 
-    monkeypatch.setattr(carry, "_MANY", 3)
-    monkeypatch.setattr(carry, "FEW_CHANGES", few)
+    monkeypatch.setattr(backend, "FEW_ROWS", 3)
+    monkeypatch.setattr(in_store, "FEW_CHANGES", few)
     rng = random.Random(10)
     with sparqlive.open(spark=spark) as session:
         data = {quad(rng) for _ in range(30)}
@@ -255,3 +257,34 @@ def test_a_store_at_another_scheme_is_refused(tmp_path: Path) -> None:
     with sparqlive.open((tmp_path / "store").as_uri()) as session:
         session.apply(insert="<urn:a> <urn:p> <urn:b> .")
     assert (tmp_path / "store" / "catalog.sqlite").exists()
+
+
+def test_the_temporary_store_goes_with_the_session(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads a session in memory from files, and writes files, which are gone after a failure too."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr("sparqlive.bulk.backends.spark.backend.FEW_ROWS", 3)
+    monkeypatch.setattr("sparqlive.bulk.backends.spark.backend._FEW_IN_PARTITION", 1)
+    monkeypatch.setattr("sparqlive.store.saving.FEW_ROWS", 3)
+    rng = random.Random(13)
+    with sparqlive.open(spark=spark) as session:
+        session.load([quad(rng) for _ in range(30)])
+        view = session.view("stored", query("distinct"), strategy="spark")
+        (folder,) = tmp_path.iterdir()
+        assert not [*(folder / "runs").rglob("*-content-*")], "what is read was mapped, or read by columns"
+        assert not [*folder.rglob("rows-*.map")]
+        rows = view.weights()
+        with monkeypatch.context() as patch:
+            patch.setattr("sparqlive.bulk.in_store.InStore.delta", _fails)
+            with pytest.raises(sparqlive.SparkFailed, match="the cluster is gone"):
+                session.apply(insert=[quad(rng) for _ in range(20)], strategy="spark")
+        assert view.weights() == rows
+        session.apply(insert=[quad(rng) for _ in range(20)], strategy="spark")
+        assert not [*(folder / "runs").rglob("*-delta-*")]
+        session.check()
+    assert not [*tmp_path.iterdir()]
+
+
+def _fails(*_: object) -> None:
+    raise ConnectionError("the cluster is gone")

@@ -54,6 +54,7 @@ class InProcess:
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
         kept: Mapping[op.Keeping, Kept],
+        names: Mapping[op.Keeping, str],
     ) -> list[Rows]:
         """The change of each plan by its delta rules. The quads know the changes."""
         stored = {operator.source: _later(operator.source, held) for operator, held in kept.items()}

@@ -44,13 +44,13 @@ from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
 from sparqlive.store.store import LaterChanges, Sources
+from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, Run
 
 _TRIES = 5
 _MANY_CHANGES = 1_000
 """With more, the milliseconds that giving memory back takes do not count."""
 FEW_CHANGES = 50_000
-"""Up to so many changes are broadcast, and what they join is restricted by their keys."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,19 @@ class Changes:
     predicates: frozenset[int]
 
     @classmethod
-    def of(cls, columns: Sequence[Column]) -> Changes:
-        """The changes that this process has as columns."""
-        rows, weights = np.column_stack(columns), columns[4]
-        predicates = frozenset(np.unique(columns[1]).tolist())
-        return cls(StoredRelation((), rows), len(rows), int((weights < 0).sum()), predicates)
+    def given(cls, changes: Sequence[Sequence[int]]) -> Changes:
+        """The changes that this process has."""
+        if type(changes) is ColumnRows:
+            rows = np.column_stack(changes.columns)
+        else:
+            rows = np.array(changes, dtype=np.int64).reshape(-1, 5)
+        predicates = frozenset(np.unique(rows[:, 1]).tolist())
+        return cls(StoredRelation((), rows), len(rows), int((rows[:, 4] < 0).sum()), predicates)
+
+    @property
+    def are_few(self) -> bool:
+        """Whether they are broadcast, and what they join is restricted by their keys."""
+        return self.count <= FEW_CHANGES
 
 
 @dataclass(frozen=True)
@@ -80,10 +88,10 @@ class StoreTerms:
     """Finds the terms of sorted, distinct ids."""
     enter: Callable[[Column, pa.Array], Column]
     """Takes in a few terms with the ids that queries gave them; returns their ids."""
-    files: Callable[[str], Sequence[RunFile]] | None
-    """Files with all terms; those that are in none yet are written to a folder. None in a reader of a store,
-    which writes no files: it takes in all terms."""
-    stage: Callable[[Sequence[RunFile]], None]
+    files: Callable[[str], Sequence[RunFile]] | None = None
+    """Files with all terms; those that are in none yet are written to a folder. None where no files of terms
+    are committed: then this process takes in all computed terms."""
+    stage: Callable[[Sequence[RunFile]], None] = lambda runs: None
     """Adds files of new terms, to be committed."""
 
 
@@ -94,17 +102,19 @@ NO_CHANGES = Changes(StoredRelation((), np.empty((0, 5), dtype=np.int64)), 0, 0,
 class InStore:
     """Evaluates plans of one epoch.
 
-    sources: for whole files; stored: the quads in files and the changes after them, to look single ones up.
+    sources: for whole files; stored: the quads in files and the changes after them, to look single ones up,
+    if that is possible; parameters: the rows of the plans' table of parameters.
     """
 
     def __init__(
         self,
         backend: Callable[[], Backend],
         sources: Callable[[], Sources],
-        stored: Callable[[], tuple[QuadRuns, Run]],
+        stored: Callable[[], tuple[QuadRuns, Run]] | None,
         target: Target,
         terms: StoreTerms,
         changes: Changes = NO_CHANGES,
+        parameters: Sequence[Sequence[int]] = (),
     ) -> None:
         self._make_backend = backend
         self._sources = sources
@@ -113,6 +123,7 @@ class InStore:
         self._terms = terms
         self._id_of = terms.id_of
         self._changes = changes
+        self._parameters = parameters
         self._net: dict[int, Column] = {}
         self._touched: dict[op.Group, tuple[pa.Table, pa.Table, bool]] = {}
         """The totals of the groups that the changes touch: before, of the change, and whether complete."""
@@ -287,11 +298,11 @@ class InStore:
                 names = ("id", "term", *(NAMES if sources.has_types else ()))
                 dictionary = LaterFrame(names, partial(_terms, backend, sources, names))
                 terms = Terms(backend, dictionary, plan, self._id_of, self._terms.exceptions(), look_up)
-                result = frames(Evaluation(backend, quads, terms, ()))
+                result = frames(Evaluation(backend, quads, terms, self._parameters))
                 if result.new_terms is None or self._keep_terms(backend, result.new_terms):
                     if stored is not None:
                         return backend.save_difference(result.rows, stored, relation, self._target)
-                    return self._kept(backend, result.rows, relation, is_looked_up=quads.lookup is not None)
+                    return self._kept(backend, result.rows, relation, is_delta=before_changes)
             # About once in many billions of terms, ids clash: terms that gave way have other ids now.
         raise AssertionError("computed terms have other ids here than in SQL")
 
@@ -313,8 +324,8 @@ class InStore:
             self._terms.stage(made.runs)
         return not made.clashes
 
-    def _kept(self, backend: Backend, rows: Frame, relation: str, *, is_looked_up: bool) -> Saved:
-        if is_looked_up and self._changes.count <= FEW_ROWS:
+    def _kept(self, backend: Backend, rows: Frame, relation: str, *, is_delta: bool) -> Saved:
+        if is_delta and self._changes.count <= FEW_ROWS and not self._changes.relation.files:
             few = backend.held(rows)[1]
             if few is not None and few.num_rows <= FEW_ROWS:
                 *columns, weights = (column.to_numpy() for column in few.columns)
@@ -330,13 +341,12 @@ class InStore:
 
         if not before_changes:
             return scan.TableOfQuads(base, None, self._id_of)
-        count, relation = self._changes.count, self._changes.relation
-        few = count <= FEW_CHANGES
+        count, relation, few = self._changes.count, self._changes.relation, self._changes.are_few
         return scan.TableOfQuads(
             base,
             table(backend, _CHANGE, relation) if count else None,
             self._id_of,
-            lookup=self._lookup if count and few and not relation.files else None,
+            lookup=self._lookup if self._stored and count and few and not relation.files else None,
             few_changes=few,
             changed_predicates=self._changes.predicates,
         )
@@ -372,6 +382,7 @@ class InStore:
     @cached_property
     def _lookup(self) -> Lookup:
         """Looks up quads of an epoch whose changes this process has."""
+        assert self._stored is not None
         changes = _sorted(self._changes.relation.rows)
         return Lookup(*self._stored(), changes, self._id_of, self._terms.known)
 

@@ -24,7 +24,7 @@ from sparqlive.store.seeking import ROWS_PER_SEARCH, places_of
 from sparqlive.zset.columns import Mask
 from sparqlive.zset.run import Column, Run
 
-_SCANNED_ROWS = 1_000_000
+SCANNED_ROWS = 1_000_000
 """Fewer rows than this are never scanned by the backend: opening the files would take as long."""
 
 
@@ -58,7 +58,7 @@ class Lookup:
             return (predicate is None or of == predicate) and covers(name)
 
         size = sum(size for key, size in self._runs.sizes.items() if is_read(*key))
-        if len(subjects) * ROWS_PER_SEARCH > size > _SCANNED_ROWS:
+        if len(subjects) * ROWS_PER_SEARCH > size > SCANNED_ROWS:
             return None
         parts: list[Sequence[Column]] = [*self._in_files(subjects, is_read)]
         for run in (self._before, self._changes) if state is State.NEW else (self._before,):

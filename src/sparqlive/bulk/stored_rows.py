@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.frame import Frame
-from sparqlive.store.streaming import Piece
+from sparqlive.store.seeking import Readers
+from sparqlive.store.streaming import Piece, StoredParts
 from sparqlive.zset.run import Column
 
 
@@ -24,6 +26,11 @@ class StoredRelation:
     """The rows whose first column has one of the sorted keys; None if reading all rows is cheaper."""
     pieces: Callable[[], Iterator[Piece]] = lambda: iter(())
     """All rows in order, each once, for comparisons; those of relations in the store."""
+
+    @classmethod
+    def of(cls, parts: StoredParts, readers: Readers) -> StoredRelation:
+        """The rows of a relation in a store."""
+        return cls(parts.addresses, parts.rows, partial(parts.having, readers), parts.pieces)
 
 
 def table(backend: Backend, columns: Sequence[str], stored: StoredRelation) -> Frame:

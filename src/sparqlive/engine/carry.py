@@ -142,10 +142,12 @@ class Carrier(Protocol):
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
         kept: Mapping[Keeping, Kept],
+        names: Mapping[Keeping, str],
     ) -> Sequence[Mapping[Row, int]]:
         """The change of each plan by its delta rules; one may be a part of those after it.
 
-        `kept`: what operators store of their sources, where it is there as columns.
+        `kept`: what operators store of their sources, where it is there as columns; `names`: the names of
+        these relations in a store.
         """
 
     def contents(
@@ -264,11 +266,9 @@ class Strategies:
         return lambda plans: carrier().contents(plans, (), ())
 
     def _spark_carrier(self, undone: Sequence[Change]) -> Carrier:
-        from sparqlive.bulk.backends.spark.carry import Carrier
+        from sparqlive.engine.from_files import FromFiles
 
-        spark, dictionary = self.spark_session(), self._data.dictionary
-        sources = self._data.sources(undone)
-        return Carrier(spark, sources, dictionary.id_of, dictionary.exceptions, dictionary.enter)
+        return FromFiles(self._data, self._spark_on_files, undone)
 
     def workers(self) -> tuple[Workers, str]:
         """The workers that load large files, and their name: Spark if configured, else local processes."""
@@ -514,7 +514,8 @@ def _last_way(maintained: Maintained) -> Way:
 def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
     sources = maintained.state_sources()
     plans, kept = [*sources.values(), maintained.plan], maintained.kept()
-    *states, result = carrier.deltas(plans, batch.changes, maintained.parameter_rows(), kept)
+    names, parameters = maintained.state_names(), maintained.parameter_rows()
+    *states, result = carrier.deltas(plans, batch.changes, parameters, kept, names)
     maintained.take(dict(zip(sources, states, strict=True)), kept)
     return result
 

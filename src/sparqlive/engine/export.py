@@ -1,6 +1,6 @@
 """Provides the quads and terms of a session to bulk backends.
 
-For a session in memory, it owns a copy in files, written when first needed; a session with a store needs
+For a session in memory, it owns a temporary store, written when first needed; a session with a store needs
 none. Invariant: backends see the quads and terms as they were before the current epoch.
 """
 
@@ -26,10 +26,13 @@ from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns, is_in
 from sparqlive.sparql.columns import entry_table, term_table
 from sparqlive.zset.columns import ColumnRows
-from sparqlive.zset.run import Column
+from sparqlive.zset.run import Column, Run
 
 if TYPE_CHECKING:
-    from sparqlive.store.store import Sources
+    from sparqlive.bulk.stored_rows import StoredRelation
+    from sparqlive.engine.persistence import Persistence
+    from sparqlive.store.quad_runs import QuadRuns
+    from sparqlive.store.store import Sources, Store
 
 _FEW_ROWS = 100_000
 """Changes after the files of a session in memory; more than these, and than its quads, are not kept."""
@@ -41,9 +44,9 @@ class BulkData:
     def __init__(self, quads: Quads, dictionary: Dictionary) -> None:
         self.quads = quads
         self.dictionary = dictionary
-        self._stored: Callable[[], Sources] | None = None
         self._stored_terms: Callable[[], Mapping[str, Callable[[], pa.Table]]] = dict
-        self._export: _Export | None = None
+        self._persistence: Persistence | None = None
+        self._temporary: _TemporaryStore | None = None
         self._terms: pa.Table | None = None
         """The dictionary's single entries that are in no file."""
         self._counted = 0
@@ -56,31 +59,47 @@ class BulkData:
         self._term_files: dict[str, pa.Table] = {}
         """The terms of a store's files, which never change, in mapped memory."""
 
-    def attach(
-        self,
-        stored: Callable[[], Sources],
-        stored_terms: Callable[[], Mapping[str, Callable[[], pa.Table]]],
-    ) -> None:
-        """Takes quads and terms from a store from now on; `stored_terms` makes a table of each file."""
-        self._stored = stored
-        self._stored_terms = stored_terms
+    def attach(self, persistence: Persistence) -> None:
+        """Takes quads and terms from a store from now on."""
+        self._persistence = persistence
+        self._stored_terms = persistence.store.term_tables
+
+    @property
+    def _files(self) -> Persistence | _TemporaryStore:
+        if self._persistence is not None:
+            return self._persistence
+        if self._temporary is None:
+            self._temporary = _TemporaryStore(self.quads, self.dictionary)
+        return self._temporary
+
+    @property
+    def store(self) -> Store:
+        """The session's store, or a temporary one."""
+        return self._files.store
 
     def sources(self, undone: Sequence[Change] = ()) -> Sources:
         """The files, and the changes after them.
 
         `undone` are changes that lead from the last epoch back to a view's epoch.
         """
-        if self._stored is not None:
-            sources = self._stored()
-        else:
-            if self._export is None:
-                self._export = _Export(self.quads, self.dictionary)
-            sources = self._export.sources()
+        sources = self._files.sources()
         if undone:
             rows = np.concatenate([sources.later.rows, np.array(undone, dtype=np.int64)])
             later = replace(sources.later, rows=rows)
             sources = replace(sources, find_later=lambda: later)
         return sources
+
+    def stored_quads(self) -> tuple[QuadRuns, Run]:
+        """The quads in files, and the changes after them, to look single ones up."""
+        return self._files.stored_quads()
+
+    def stored(self, name: str) -> StoredRelation | None:
+        """What the store has of a relation."""
+        from sparqlive.bulk.stored_rows import StoredRelation
+
+        if self._persistence is None or not self._persistence.has_relation(name):
+            return None
+        return StoredRelation.of(self._persistence.parts(name), self._persistence.store.readers)
 
     def terms(self) -> pa.Table:
         """The dictionary with the terms of the current epoch: id, term, and its typed columns."""
@@ -117,16 +136,16 @@ class BulkData:
 
     def record(self, changes: Sequence[Change]) -> None:
         """Records the changes of a committed epoch."""
-        if self._export is not None:
-            self._export.add(changes)
-            if self._export.log_rows > max(_FEW_ROWS, self.quads.size):
+        if self._temporary is not None:
+            self._temporary.add(changes)
+            if self._temporary.changes > max(_FEW_ROWS, self.quads.size):
                 self.close()
 
     def close(self) -> None:
-        """Removes the files; they are written again when they are needed."""
-        if self._export is not None:
-            self._export.close()
-            self._export = None
+        """Removes the temporary store; it is written again when it is needed."""
+        if self._temporary is not None:
+            self._temporary.close()
+            self._temporary = None
 
 
 class SessionTables(PairTables):
@@ -151,36 +170,47 @@ class SessionTables(PairTables):
         return self._quads.is_merged(scope_of(self._dictionary, graph))
 
 
-class _Export:
+class _TemporaryStore:
     """The quads and terms of a session in memory, written to files, and the changes after that."""
 
     def __init__(self, quads: Quads, dictionary: Dictionary) -> None:
         from sparqlive.store.store import Store  # imported late because it is slow to import
 
         self._directory = tempfile.TemporaryDirectory(prefix="sparqlive-")
-        self._store = Store(self._directory.name)
+        self.store = Store(self._directory.name)
         self._dictionary = dictionary
-        self._store.write_quads(quads.columns(), 0)
+        self.store.write_quads(quads.columns(), 0)
         singles = TermColumns.of(list(dictionary.single_entries().items()))
-        self._store.write_terms(TermColumns.together([singles, *dictionary.columns()]))
+        self.store.write_terms(TermColumns.together([singles, *dictionary.columns()]))
         dictionary.start_journal()
-        self._log: list[Change] = []
+        self._runs = self.store.all_quads()
+        self._later = Run([_NOTHING] * 4, _NOTHING)
+        self._new: list[Sequence[Change]] = []
+        self.changes = 0
+        """The number of changes after the files."""
 
     def add(self, changes: Sequence[Change]) -> None:
-        self._log.extend(changes)
+        self._new.append(changes)
+        self.changes += len(changes)
 
-    @property
-    def log_rows(self) -> int:
-        """The number of changes after the files."""
-        return len(self._log)
+    def stored_quads(self) -> tuple[QuadRuns, Run]:
+        """As of `Persistence`."""
+        if self._new:
+            rows = np.concatenate([np.array(changes, dtype=np.int64) for changes in self._new])
+            *columns, weights = (np.ascontiguousarray(column) for column in rows.T)
+            self._later, self._new = self._later.with_run(Run.sort(columns, weights)), []
+        return self._runs, self._later
 
     def sources(self) -> Sources:
-        found = self._store.sources(self._dictionary.new_entries)
-        rows = np.array(self._log, dtype=np.int64).reshape(-1, 5)
-        later = replace(found.later, rows=rows)
+        found, (_, run) = self.store.sources(self._dictionary.new_entries), self.stored_quads()
+        assert run.weights is not None
+        later = replace(found.later, rows=np.column_stack([*run.columns, run.weights]))
         return replace(found, find_later=lambda: later)
 
     def close(self) -> None:
         self._dictionary.end_journal()
-        self._store.close()
+        self.store.close()
         self._directory.cleanup()
+
+
+_NOTHING = np.empty(0, dtype=np.int64)

@@ -135,6 +135,8 @@ class Registration:
             if not is_there and not temporary and refresh == "immediate":
                 needed, why = self._why_by_files(planned.kept, strategy)
                 stays = why is not None and self._may_stay(planned.kept, strategy)
+                if why is None and self._may_compute_by_files(planned.kept) and self._backend(strategy):
+                    why = "Spark computes it"
                 planned = replace(planned, by_files=why, stays=stays, needed_bytes=needed)
             if is_there or epochs.read_only or planned.by_files or self._backend(strategy) is not None:
                 with limited(seconds, what, began):
@@ -279,10 +281,9 @@ class Registration:
     ) -> tuple[int, str | None]:
         """The memory that a content needs to be computed or held, and why it has no room; None if it has."""
         unheld, budget = self._views.unheld, self._epochs.budget
-        parts = {kept, *independent_parts(kept)}  # a relation has one writer
-        if unheld is None or any(self._views.keeper.is_known(part) for part in parts):
+        if unheld is None or not self._may_compute_by_files(kept):
             return 0, None
-        if any(unheld.known(part) for part in parts):
+        if any(unheld.known(part) for part in (kept, *independent_parts(kept))):
             return 0, "its content is not held in memory already"
         if strategy == "spark":
             return 0, "spark was requested"
@@ -297,6 +298,11 @@ class Registration:
             f"about {needed >> 20:,} MiB more would exceed the memory limit of {budget.limit >> 20:,} MiB, "
             f"of which {used >> 20:,} MiB are used"
         )
+
+    def _may_compute_by_files(self, kept: Operator) -> bool:
+        """Whether there is a store, and no part of a content is held: a relation has one writer."""
+        is_known = self._views.keeper.is_known
+        return self._views.unheld is not None and not any(map(is_known, (kept, *independent_parts(kept))))
 
     def _content(self, keeper: Keeper, planned: PlannedView, strategy: Strategy) -> PlanContent:
         """The content of a view: computed without the lock and brought up to date, or else computed now."""

@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from itertools import chain, islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,13 +31,11 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
-from sparqlive.quads.current import Change, Quads
+from sparqlive.quads.current import Quads
 from sparqlive.sparql.memory import give_back
-from sparqlive.store.place import LocalPlace
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
 from sparqlive.store.streaming import StoredParts, rows_of_saved
 from sparqlive.zset.blocks import Blocks, cut
-from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
@@ -437,7 +432,7 @@ class Unheld:
         Of each, how many rows are missing or (with negative weights) too much, and the first of them.
         """
         assert isinstance(content, UnheldContent)
-        with self._scratch() as target, self._store.staging(only_here=True):
+        with self._store.store.scratch() as target, self._store.staging(only_here=True):
             found = self._rebuilt(self._in_store(way, target), content)
             return {
                 name: (saved.count, dict(islice(rows_of_saved(target.place, saved).items(), 5)))
@@ -445,28 +440,11 @@ class Unheld:
                 if saved.count
             }
 
-    @contextmanager
-    def _scratch(self) -> Iterator[Target]:
-        """Where files are written that are not kept: in the store, or elsewhere for a reader of it."""
-        store = self._store.store
-        if not store.catalog.read_only:
-            with store.attempt() as folder:
-                yield Target(store.place, folder)
-            return
-        with TemporaryDirectory(prefix="sparqlive-") as elsewhere:
-            yield Target(LocalPlace(Path(elsewhere), "."), ".")
-
     def _stored(self, name: str) -> StoredRelation:
-        parts = self._store.parts(name)
-        having = partial(parts.having, self._store.store.readers)
-        return StoredRelation(parts.addresses, parts.rows, having, parts.pieces)
+        return StoredRelation.of(self._store.parts(name), self._store.store.readers)
 
 
-def changes_of(changes: Sequence[Change], files: ChangeFiles | None) -> Changes:
-    """The changes of an epoch, which are in files if workers wrote them."""
-    if files is not None:
-        stored = StoredRelation([files.place.uri(run.path) for run in files.runs], NO_CHANGES.relation.rows)
-        return Changes(stored, len(files), files.deleted, files.predicates)
-    if type(changes) is ColumnRows:
-        return Changes.of(changes.columns)
-    return Changes.of(list(np.array(changes, dtype=np.int64).reshape(-1, 5).T))
+def changes_in(files: ChangeFiles) -> Changes:
+    """The changes of an epoch that workers wrote."""
+    stored = StoredRelation([files.place.uri(run.path) for run in files.runs], NO_CHANGES.relation.rows)
+    return Changes(stored, len(files), files.deleted, files.predicates)

@@ -113,7 +113,7 @@ class Epochs:
         """Writes epochs into a store from now on."""
         self.persistence = persistence
         persistence.attach(lambda: self.views.readers)
-        self._bulk_data.attach(persistence.sources, persistence.store.term_tables)
+        self._bulk_data.attach(persistence)
         if self.strategies.has_spark_setting and not self.read_only:
             persistence.compact_by(
                 lambda tasks, work, what: self.strategies.workers()[0].each(tasks, work, what)
@@ -380,9 +380,11 @@ class Epochs:
         files: ChangeFiles | None = None,
     ) -> Iterator[Outcome]:
         """Carries an epoch to the contents that stay in the store; their files are there during the block."""
-        from sparqlive.engine.unheld import changes_of
+        from sparqlive.bulk.in_store import Changes
+        from sparqlive.engine.unheld import changes_in
 
-        unheld, number, given = self.views.unheld, self.epoch + 1, changes_of(changes, files)
+        given = Changes.given(changes) if files is None else changes_in(files)
+        unheld, number = self.views.unheld, self.epoch + 1
         assert unheld is not None
         way = self.strategies.file_backend(strategy, self.quads.size, given.count)
         with unheld.attempt() as folder:

@@ -230,6 +230,11 @@ class Maintained:
                 found[operator] = Kept(state.parts, state.size()[0])
         return found
 
+    def state_names(self) -> dict[op.Keeping, str]:
+        """The names of the relations that operators store."""
+        operators = {number: self._compiler.nodes[number].operator for number in self.state_sources()}
+        return {of: self._state_name(n) for n, of in operators.items() if isinstance(of, op.Keeping)}
+
     def state_rows(self) -> dict[int, Mapping[Row, int] | Run]:
         """The stored rows of each operator before the epoch."""
         self._fetch()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +49,7 @@ from sparqlive.store.runs import (
     read_groups,
     read_terms,
 )
+from sparqlive.store.saving import Target
 from sparqlive.store.seals import Damaged
 from sparqlive.store.seeking import Readers
 from sparqlive.store.tables import Tables, check_terms
@@ -308,6 +310,19 @@ class Store:
             ) from error
         finally:
             self._attempts.discard(folder)
+
+    @contextmanager
+    def scratch(self) -> Iterator[Target]:
+        """Creates a folder for the duration of the block; a reader of the store has it elsewhere."""
+        if self.catalog.read_only:
+            with TemporaryDirectory(prefix="sparqlive-") as elsewhere:
+                yield Target(LocalPlace(Path(elsewhere), "."), ".")
+            return
+        with self.attempt() as folder:
+            try:
+                yield Target(self.place, folder)
+            finally:
+                self.place.remove_folder(folder)
 
     # Reading
 
