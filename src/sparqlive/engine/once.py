@@ -46,6 +46,7 @@ def query_once(
     if row_limit is not None:
         whole("row_limit", row_limit)
     began = time.monotonic()
+    from_views = from_views and len(epochs.views) > 0  # else the spelling of the plan is not needed
     planned = planning.planned_before(text, base, dataset)
     if planned is None:
         plan_it = partial(_planned, planning, text, base, dataset, from_views)

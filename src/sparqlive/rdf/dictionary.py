@@ -486,8 +486,20 @@ class Dictionary:
         return older.terms.__getitem__
 
     def terms_of(self, numbers: Ids) -> list[Term | None]:
-        """The terms of many ids, by columns; None for UNDEF."""
-        return self.read(numbers, term_of, None)
+        """The terms of many ids; None for UNDEF. Those that are in no cache are decoded by columns."""
+        older = self._older
+        cached = self if type(older) is not Dictionary or self.has_own_terms else older
+        distinct, places = np.unique(numbers, return_inverse=True)
+        found = np.fromiter(map(cached.terms.get, distinct.tolist()), object, len(distinct))
+        unknown = np.fromiter((term is None for term in found), bool, len(found))
+        missing = np.flatnonzero(unknown & (distinct != UNDEF))
+        if len(missing):
+            texts = self.column(distinct[missing]).to_pylist()
+            found[missing] = np.fromiter(map(term_of, texts), object, len(texts))
+            if len(cached.terms) > _CACHED_TERMS:
+                cached._former_terms, cached.terms = cached.terms, _Terms(cached)
+            cached.terms.update(zip(distinct[missing].tolist(), found[missing], strict=True))
+        return list(found[places].tolist())
 
     def read(self, numbers: Ids, of: Callable[[str], T], unbound: T) -> list[T]:
         """A function of the texts of many ids, called once per distinct id; `unbound` stands for UNDEF."""
