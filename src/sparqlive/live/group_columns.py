@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
@@ -41,8 +42,6 @@ from sparqlive.zset.run import Column
 
 _HALF = 10**9
 _LARGEST_SUM = 1 << 62
-_MOST_PARTS = 32
-"""So many times eight bytes of texts are compared, before they are compared one by one."""
 
 
 def suits(operator: op.Group) -> bool:
@@ -143,25 +142,10 @@ class _Typed:
         numbers, is_known = self._texts.typed(name)
         return self._spread(numbers), self._spread(is_known)
 
-    @cached_property
-    def has_characters(self) -> Any:
-        """Which ids are of IRIs, and of literals without escapes."""
-        return self._spread(self._texts.contents[1])
-
-    def characters(self, chosen: Column, part: int) -> Column:
-        """Eight bytes of the characters of some of these ids, as numbers in the order of the bytes."""
-        contents, _ = self._texts.contents
-        _, ends, characters = contents.buffers()
-        bounds = np.frombuffer(ends, np.int64)[contents.offset : contents.offset + len(contents) + 1]
-        known = np.frombuffer(characters, np.uint8) if bounds[-1] else np.zeros(1, np.uint8)
-        place = np.cumsum(self._is_bound)[self._places[chosen]] - 1
-        found = np.zeros(len(chosen), np.uint64)
-        for position in range(8 * part, 8 * part + 8):
-            at = bounds[place] + position
-            is_there = at < bounds[place + 1]
-            byte = np.where(is_there, known[np.where(is_there, at, 0)], 0).astype(np.uint64)
-            found = (found << np.uint64(8)) | byte
-        return (found ^ np.uint64(1 << 63)).view(np.int64)
+    def characters(self, chosen: Column) -> Any:
+        """The characters of some of these ids; null where a term is no IRI or literal without escapes."""
+        places = np.cumsum(self._is_bound)[self._places[chosen]] - 1
+        return self._texts.contents[0].take(pa.array(places))
 
     def _spread(self, found: Any) -> Any:
         whole = np.zeros(len(self._is_bound), found.dtype)
@@ -252,13 +236,13 @@ def _firsts(name: str, groups: Column, numbers: Column, count: int) -> Column:
 def _first_texts(name: str, chosen: Column, groups: Column, typed: _Typed, count: int) -> Column:
     """Those of the chosen values whose characters come first in their group, or may do so.
 
-    Compares eight bytes at a time; UTF-8 has the order of code points.
+    UTF-8 has the order of code points.
     """
-    is_known = typed.has_characters[chosen]
-    unknown, chosen = chosen[~is_known], chosen[is_known]
-    for part in range(_MOST_PARTS):
-        if len(chosen) <= len(np.unique(groups[chosen])):
-            break
-        own = typed.characters(chosen, part)
-        chosen = chosen[own == _firsts(name, groups[chosen], own, count)[groups[chosen]]]
-    return np.concatenate([unknown, chosen])
+    texts, groups = typed.characters(chosen), groups[chosen]
+    table = pa.table({"group": groups, "text": texts}).group_by("group")
+    firsts = table.aggregate([("text", "max" if name == "MAX" else "min")])
+    place = np.zeros(count, np.int64)
+    place[firsts.column("group").to_numpy()] = np.arange(len(firsts))
+    of_group = firsts.column(1).take(pa.array(place[groups]))
+    found: Column = chosen[np.asarray(pc.fill_null(pc.equal(of_group, texts), True))]
+    return found
