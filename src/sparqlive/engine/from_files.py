@@ -92,7 +92,9 @@ class FromFiles:
 def _content(maps: RelationMaps, saved: Saved) -> Mapping[Row, int] | Run:
     if not saved.files:
         return saved.few()
-    return maps.run(saved.files[0].relation, saved.width, saved.files)
+    run = maps.run(saved.files[0].relation, saved.width, saved.files)
+    assert run is not None
+    return run
 
 
 def _change(target: Target, saved: Saved) -> Mapping[Row, int]:
