@@ -13,8 +13,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.bulk import carry
-from sparqlive.live import group
+from sparqlive.live import group, totals
 from tests.conftest import times
 
 EX = "http://example.org/"
@@ -64,8 +63,8 @@ EXACT = 8
 
 @pytest.fixture(autouse=True)
 def from_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(carry, "TOTALS_FROM", 0)
     monkeypatch.setattr(group, "COLUMN_ROWS", 1)
+    monkeypatch.setattr(totals, "COLUMN_ROWS", 1)
     monkeypatch.setattr(group, "_LARGE_TO_ROWS", 0)
 
 

@@ -29,7 +29,8 @@ from sparqlive.bulk.solutions import WEIGHT, Solutions, anti, before_and_after, 
 from sparqlive.bulk.terms import value_of_text
 from sparqlive.bulk.typed import TEXT, typed_column, with_types
 from sparqlive.plan import operators as op
-from sparqlive.sparql.aggregates import Exact
+from sparqlive.plan.totals import WEIGHTS, is_wide, total_names
+from sparqlive.sparql.aggregates import SUMS, Exact
 from sparqlive.sparql.aggregates import total as finished
 from sparqlive.sparql.algebra import Aggregate, Var
 from sparqlive.sparql.ordering import order_key
@@ -41,9 +42,6 @@ if TYPE_CHECKING:
 SIDE = "side"
 """-1 for the rows before a change, 1 for those after it."""
 _FIRSTS = ("MIN", "MAX", "SAMPLE")
-_SUMS = ("SUM", "AVG")
-_COUNTS = ("errors", "count", "decimals")
-_WIDE = ("whole_", "fraction_")
 _SUMMED = ("kind", "whole", "fraction", "nearest", "content")
 _INTEGER_LITERAL = "http://www.w3.org/2001/XMLSchema#integer"
 
@@ -75,7 +73,7 @@ def redone(
 def _is_native(operator: op.Group, source: Solutions) -> bool:
     """Not GROUP_CONCAT, and not the first of computed terms, whose texts would have to come along."""
     return all(
-        aggregate.name in ("COUNT", *_SUMS)
+        aggregate.name in ("COUNT", *SUMS)
         or (aggregate.name in _FIRSTS and aggregate.argument not in source.texts)
         for _, aggregate in operator.aggregates
     )
@@ -93,32 +91,12 @@ class Totals:
     complete: bool
 
 
-def follows_from_totals(operator: op.Group) -> bool:
-    """Whether the totals of a group's rows determine its result, except for numbers that SQL cannot add."""
-    return all(
-        aggregate.name in ("COUNT", *_SUMS) and not aggregate.distinct for _, aggregate in operator.aggregates
-    )
-
-
 def totals(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
     """The totals of a content or of a change, by group."""
     rows = before_and_after(operator.source.variables, None, source, summing=False)
     sides = _sides(evaluation, operator, rows, has_old=False)
     groups = _Groups(evaluation, operator, rows, with_lists=False).of(sides)
     return groups.select(*(column(v) for v in operator.keys), *total_names(operator))
-
-
-def total_names(operator: op.Group) -> list[str]:
-    names = [WEIGHTS]
-    for place, (_, aggregate) in enumerate(operator.aggregates):
-        parts = ("count",) if aggregate.name == "COUNT" else (*_COUNTS, "whole", "fraction", "others")
-        names += [f"{part}_{place}" for part in parts]
-    return names
-
-
-def is_wide(name: str) -> bool:
-    """Whether a total may need more than 64 bits: sums of values do, counts do not."""
-    return name.startswith(_WIDE)
 
 
 def added(names: Iterable[str]) -> list[str]:
@@ -200,10 +178,6 @@ def _types(operator: op.Group) -> dict[Var, set[str]]:
 # The groups
 
 
-WEIGHTS = "weights"
-"""How many rows a group has."""
-
-
 class _Groups:
     """Writes the GROUP BY. The columns of the n-th aggregate end in its number."""
 
@@ -223,7 +197,7 @@ class _Groups:
         columns: list[str] = [f"CAST(sum({WEIGHT}) AS BIGINT) AS {WEIGHTS}"]
         columns += [f"max({name}) AS {name}" for name in self._texts]
         for place, (_, aggregate) in enumerate(self._operator.aggregates):
-            if aggregate.name in _SUMS and aggregate.distinct:
+            if aggregate.name in SUMS and aggregate.distinct:
                 rows = self._with_first(rows, place, aggregate)
             if aggregate.name in _FIRSTS and not self._shares:
                 rows = self._with_best(rows, place, aggregate)

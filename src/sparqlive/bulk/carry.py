@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparqlive.bulk.aggregate import follows_from_totals
 from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.bulk.scan import PairTables
+from sparqlive.bulk.stored_totals import columns
 from sparqlive.bulk.totals import TotalsOf, are_complete
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
@@ -25,9 +25,6 @@ from sparqlive.zset.kept import Kept
 from sparqlive.zset.run import Column, Run, RunRows
 
 Rows = Mapping[tuple[int, ...], int]
-
-TOTALS_FROM = 10_000
-"""Groups with so many rows have running totals."""
 
 
 class InProcess:
@@ -54,10 +51,10 @@ class InProcess:
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
         kept: Mapping[op.Keeping, Kept],
-        names: Mapping[op.Keeping, str],
+        names: Mapping[op.Keeping, Sequence[str]],
     ) -> list[Rows]:
         """The change of each plan by its delta rules. The quads know the changes."""
-        stored = {operator.source: _later(operator.source, held) for operator, held in kept.items()}
+        stored = {of.source: _later(of.source, held) for of, held in kept.items() if not held.are_totals}
         changed: dict[op.Operator, pa.Table] = {}
         totals: dict[op.Group, tuple[pa.Table, pa.Table, bool]] = {}
         deltas: list[Rows] = []
@@ -80,21 +77,15 @@ class InProcess:
         kept: Mapping[op.Keeping, Kept],
         known: dict[op.Group, tuple[pa.Table, pa.Table, bool]],
     ) -> None:
-        """The totals of groups whose source has changed: before the change, of the change, and after it."""
+        """The totals of groups whose source has changed: before the change, and of the change."""
         compute = TotalsOf(self._backend, self._quads, self._terms, self._id_of, self._exceptions)
         for operator, held in kept.items():
-            if operator.source != source or not isinstance(operator, op.Group):
-                continue
-            if held.rows < TOTALS_FROM or not follows_from_totals(operator):
-                continue
-            old = held.totals
-            if old is None:
-                old = compute.rows(operator, _table(*held.parts()))
-            elif len(held.unseen):
-                old = compute.sum(operator, old, compute.rows(operator, _table(held.unseen)))
-            new = compute.rows(operator, change)
-            held.after = compute.sum(operator, old, new)
-            known[operator] = old, new, are_complete(operator, old, new)
+            if operator.source == source and held.are_totals:
+                assert isinstance(operator, op.Group)
+                new = compute.of_change(operator, change)
+                stored = _table(*held.parts()).rename_columns(columns(operator))
+                old = compute.before(operator, stored, new)
+                known[operator] = old, new, are_complete(operator, old, new)
 
     def contents(
         self,

@@ -27,6 +27,7 @@ from sparqlive.bulk.terms import Terms
 from sparqlive.plan import delta as rules
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.plan.totals import total_names
 from sparqlive.sparql.algebra import Term
 
 
@@ -81,7 +82,7 @@ def delta(
 
 
 def _totals(backend: Backend, operator: op.Group, old: Any, change: Any, complete: bool) -> aggregate.Totals:
-    names = [*map(column, operator.keys), *aggregate.total_names(operator)]
+    names = [*map(column, operator.keys), *total_names(operator)]
     return aggregate.Totals(backend.frame(old, names), backend.frame(change, names), complete)
 
 

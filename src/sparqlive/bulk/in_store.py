@@ -36,6 +36,7 @@ from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.rewrites.walk import operators_of
+from sparqlive.plan.totals import places_of_others
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
@@ -97,6 +98,12 @@ class StoreTerms:
 
 _CHANGE = (*scan.QUAD, WEIGHT)
 NO_CHANGES = Changes(StoredRelation((), np.empty((0, 5), dtype=np.int64)), 0, 0, frozenset())
+
+
+def nothing(width: int) -> Saved:
+    """No rows."""
+    empty = np.empty(0, dtype=np.int64)
+    return sorted_rows([empty] * width, empty)
 
 
 class InStore:
@@ -194,42 +201,54 @@ class InStore:
             self._touched[operator] = before, rows, made.complete
         return made
 
+    def others_delta(self, operator: op.Group, relation: str, changed: Saved) -> Saved:
+        """The change of the rows that totals leave out, from that of the source."""
+        touched = self._touched.get(operator)
+        if touched is not None and touched[2]:
+            return nothing(len(operator.source.variables))
+
+        def frames(evaluation: Evaluation) -> ResultFrames:
+            source = self._known(evaluation.backend, operator.source, changed)
+            return ResultFrames(stored_totals.others(evaluation, operator, source), None)
+
+        return self._saved(operator, relation, frames, before_changes=True)
+
     def totals(
         self,
         operator: op.Group,
-        relation: str,
-        source: StoredRelation | None,
+        relations: tuple[str, str],
         known: Mapping[op.Operator, Saved],
         totals: Mapping[op.Group, Saved],
-    ) -> Saved:
-        """The totals of groups after the changes: from the stored rows of their source, or from its plan.
+    ) -> tuple[Saved, Saved]:
+        """The totals of groups after the changes, and the rows of their source that these leave out.
 
         known, totals: as in `content`.
         """
 
-        def frames(evaluation: Evaluation) -> ResultFrames:
-            if source is not None:
-                solutions = _solutions(evaluation.backend, operator.source, source)
-            else:
-                self._name(evaluation, known, totals)
-                needed = frozenset(operator.source.variables)
-                solutions = evaluation.content(operator.source, State.NEW, needed, None)
-            return ResultFrames(stored_totals.content(evaluation, operator, solutions), None)
+        def source(evaluation: Evaluation) -> Solutions:
+            self._name(evaluation, known, totals)
+            return evaluation.content(operator.source, State.NEW, frozenset(operator.source.variables), None)
 
-        return self._saved(operator, relation, frames)
+        def totals_frames(evaluation: Evaluation) -> ResultFrames:
+            return ResultFrames(stored_totals.content(evaluation, operator, source(evaluation)), None)
 
-    def have_all_numbers(self, operator: op.Group, totals: Saved) -> bool:
-        """Whether each sum of totals has numbers, and leaves none out. Over nothing, that cannot be told."""
-        counts = stored_totals.counts(operator)
+        def others_frames(evaluation: Evaluation) -> ResultFrames:
+            return ResultFrames(stored_totals.others(evaluation, operator, source(evaluation)), None)
+
+        made = self._saved(operator, relations[0], totals_frames)
+        if not self._has_others(operator, made):
+            return made, nothing(len(operator.source.variables))
+        return made, self._saved(operator, relations[1], others_frames)
+
+    def _has_others(self, operator: op.Group, totals: Saved) -> bool:
+        """Whether totals leave out numbers."""
+        places = places_of_others(operator)
         if not totals.files:
-            return all(totals.rows[own].any() and not totals.rows[out].any() for own, out in counts)
+            return any(totals.rows[place].any() for place in places) if totals.count else False
         with self._make_backend() as backend:
             rows = table(backend, stored_totals.columns(operator), _relation_of(self._target, totals))
-
-            def has(place: int) -> bool:
-                return bool(backend.rows(rows.where(f"c{place} <> 0").limited(1)).num_rows)
-
-            return all(has(own) and not has(out) for own, out in counts)
+            condition = " OR ".join(f"c{place} <> 0" for place in places) or "false"
+            return bool(backend.rows(rows.where(condition).limited(1)).num_rows)
 
     def totals_difference(self, operator: op.Group, relation: str, stored: StoredRelation) -> Saved:
         """What is to be added to stored totals to get those after the changes, from scratch."""
@@ -238,6 +257,16 @@ class InStore:
             needed = frozenset(operator.source.variables)
             source = evaluation.content(operator.source, State.NEW, needed, None)
             return ResultFrames(stored_totals.content(evaluation, operator, source), None)
+
+        return self._saved(operator, relation, frames, stored)
+
+    def others_difference(self, operator: op.Group, relation: str, stored: StoredRelation) -> Saved:
+        """The same for the rows that totals leave out."""
+
+        def frames(evaluation: Evaluation) -> ResultFrames:
+            needed = frozenset(operator.source.variables)
+            source = evaluation.content(operator.source, State.NEW, needed, None)
+            return ResultFrames(stored_totals.others(evaluation, operator, source), None)
 
         return self._saved(operator, relation, frames, stored)
 

@@ -2,7 +2,7 @@
 
 The rows of one key come together in a Python worker, which runs the operator's own definition over them. For
 a change that is done for the keys that it touches only, over the rows before and over those after it, and the
-difference is the operator's change (the rule `Redone`). Groups follow from running totals where they can.
+difference is the operator's change (the rule `Redone`). Groups follow from totals where they can.
 
 To add an operator: a module of its name with a function `definition(operator)` that gives a `Definition`, and
 its case in `_definition`. What a definition runs must be what live runs, on ids and values, and it is

@@ -1,9 +1,7 @@
 """Totals of groups as a stored relation: a change reads those of the groups that it touches, and no rows.
 
-A row has a group's keys and its totals (`bulk/aggregate.py`); a sum that may need more than 64 bits is two
-columns. Totals are linear, so a group's totals are the weighted sum of its rows in the relation, wherever
-these are. Invariant: a group with rows has one row of totals, the same on every backend; a change removes the
-old one and adds the new.
+The rows are those of `plan/totals.py`. Totals are linear, so a group's totals are the weighted sum of its
+rows in the relation, wherever these are.
 """
 
 from __future__ import annotations
@@ -14,47 +12,47 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sparqlive.bulk.aggregate import WEIGHTS, Totals, added, follows_from_totals, is_wide, total_names, totals
+from sparqlive.bulk.aggregate import Totals, added, totals
 from sparqlive.bulk.dialect import ONE, Dialect, number, total
-from sparqlive.bulk.evaluate import computed
+from sparqlive.bulk.evaluate import computed, table_columns
 from sparqlive.bulk.frame import Frame
-from sparqlive.bulk.solutions import WEIGHT, Solutions, column
+from sparqlive.bulk.solutions import WEIGHT, Solutions, column, semi
 from sparqlive.bulk.stored_rows import StoredRelation, table
+from sparqlive.bulk.typed import typed_column, with_types
 from sparqlive.plan import operators as op
+from sparqlive.plan.totals import WEIGHTS, is_wide, total_names, width
+from sparqlive.sparql.aggregates import HALF, SUMS
+from sparqlive.sparql.algebra import Var
+from sparqlive.sparql.values import DOUBLE
 
 if TYPE_CHECKING:
     from sparqlive.bulk.backend import Backend
     from sparqlive.bulk.evaluate import Evaluation
 
-_UNIT = 1 << 48
-"""Of the higher one of the two columns of a wide sum."""
+
+def has_computed_keys(operator: op.Group) -> bool:
+    """Whether a key may be a computed term, which comes into the store with the rows of the source."""
+    return not frozenset(operator.keys).isdisjoint(computed(operator.source))
 
 
-def width(operator: op.Group) -> int:
-    """The number of columns of the relation, without the weight."""
-    names = total_names(operator)
-    return len(operator.keys) + len(names) + sum(map(is_wide, names))
-
-
-def can_stand_alone(operator: op.Group) -> bool:
-    """Whether totals can do without the group's rows: not if a key may be a computed term.
-
-    Such terms come into the store with the rows.
-    """
-    return follows_from_totals(operator) and frozenset(operator.keys).isdisjoint(computed(operator.source))
-
-
-def counts(operator: op.Group) -> list[tuple[int, int]]:
-    """For each sum, the places of two columns: how many numbers it has, and how many it leaves out."""
-    place, places = len(operator.keys), {}
-    for name in total_names(operator):
-        places[name] = place
-        place += 1 + is_wide(name)
-    return [
-        (places[f"count_{end}"], places[f"others_{end}"])
-        for end in range(len(operator.aggregates))
-        if f"others_{end}" in places
+def others(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
+    """The rows of the source with a number that totals leave out."""
+    names = table_columns(operator.source)
+    summed = {
+        aggregate.argument: ("kind", "whole")
+        for _, aggregate in operator.aggregates
+        if isinstance(aggregate.argument, Var) and aggregate.name in SUMS
+    }
+    frame = with_types(evaluation, source, summed, list(summed))
+    tests = [
+        f"({typed_column(v, 'kind')} <= {DOUBLE:d} AND {typed_column(v, 'whole')} IS NULL)" for v in summed
     ]
+    condition = f"({' OR '.join(tests)})" if tests else "false"
+    if operator.member is not None:
+        condition += f" AND {column(operator.member)} <> 0"
+    ids = [f"{column(v)} AS {name}" for v, name in zip(operator.source.variables, names, strict=False)]
+    rows = frame.where(condition).select(*ids, WEIGHT)
+    return rows.grouped(list(names[:-1]), total(WEIGHT)).where(f"{WEIGHT} <> 0")
 
 
 def content(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
@@ -72,7 +70,7 @@ def before_and_of_change(
     if rows is not None and keys:
         found = stored.having(np.unique(rows.column(keys[0]).to_numpy()))
         stored = stored if found is None else StoredRelation((), found)
-    old = _unpacked(backend.dialect, operator, table(backend, columns(operator), stored))
+    old = unpacked(backend.dialect, operator, table(backend, columns(operator), stored))
     old_rows = None
     if rows is not None:
         old, old_rows = backend.held(old)
@@ -93,7 +91,7 @@ def _has_others(backend: Backend, operator: op.Group, part: Frame, rows: pa.Tabl
 def from_nothing(evaluation: Evaluation, operator: op.Group, stored: StoredRelation) -> Totals:
     """Stored totals as a change of nothing, for a first content."""
     backend = evaluation.backend
-    all_of_them, rows = _unpacked(backend.dialect, operator, table(backend, columns(operator), stored)), None
+    all_of_them, rows = unpacked(backend.dialect, operator, table(backend, columns(operator), stored)), None
     if not stored.files:
         all_of_them, rows = backend.held(all_of_them)
     is_complete = not _has_others(backend, operator, all_of_them, rows)
@@ -130,12 +128,13 @@ def _packed(dialect: Dialect, operator: op.Group, made: Frame, weight: str) -> F
 def _halves(dialect: Dialect, operator: op.Group) -> Iterator[str]:
     for name in total_names(operator):
         if is_wide(name):
-            yield from dialect.halves(name, _UNIT)
+            yield from dialect.halves(name, HALF)
         else:
             yield name
 
 
-def _unpacked(dialect: Dialect, operator: op.Group, rows: Frame) -> Frame:
+def unpacked(dialect: Dialect, operator: op.Group, rows: Frame, touched: Frame | None = None) -> Frame:
+    """The totals in rows of the relation: of all groups, or of those that a change touches."""
     keys = [column(v) for v in operator.keys]
     places = iter(columns(operator)[len(keys) :])
     sums = []
@@ -146,9 +145,11 @@ def _unpacked(dialect: Dialect, operator: op.Group, rows: Frame) -> Frame:
     for name in total_names(operator):
         high = summed(next(places))
         if is_wide(name):
-            sums.append(f"{high} * {_UNIT} + {summed(next(places))} AS {name}")
+            sums.append(f"{high} * {HALF} + {summed(next(places))} AS {name}")
         else:
             sums.append(f"CAST({high} AS BIGINT) AS {name}")
     own = [f"c{place} AS {key}" for place, key in enumerate(keys)]
     named = rows.select(*own, *rows.columns[len(keys) :])
+    if keys and touched is not None:
+        named = semi(named, touched.select(*keys), keys)
     return named.grouped(keys, *sums).where(f"{WEIGHTS} <> 0")

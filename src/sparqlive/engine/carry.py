@@ -34,7 +34,7 @@ from sparqlive.engine.export import BulkData, SessionTables
 from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
-from sparqlive.live.maintained import Inputs, Maintained, Saved
+from sparqlive.live.maintained import Inputs, Maintained, Saved, is_of_totals
 from sparqlive.numbers import short_repr
 from sparqlive.plan.operators import Distinct, Keeping, Operator, Window
 from sparqlive.quads.current import Change, Quads
@@ -142,7 +142,7 @@ class Carrier(Protocol):
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
         kept: Mapping[Keeping, Kept],
-        names: Mapping[Keeping, str],
+        names: Mapping[Keeping, Sequence[str]],
     ) -> Sequence[Mapping[Row, int]]:
         """The change of each plan by its delta rules; one may be a part of those after it.
 
@@ -337,7 +337,7 @@ class Strategies:
     def contents_by(self, backend: str) -> Saved:
         """Returns a function that computes contents of plans as of the last epoch on a backend."""
         carrier = self.carriers[backend](())
-        return lambda _, plan: carrier.contents([plan], (), ())[0]
+        return lambda name, plan: None if is_of_totals(name) else carrier.contents([plan], (), ())[0]
 
     # Epochs
 
@@ -516,17 +516,15 @@ def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mappin
     plans, kept = [*sources.values(), maintained.plan], maintained.kept()
     names, parameters = maintained.state_names(), maintained.parameter_rows()
     *states, result = carrier.deltas(plans, batch.changes, parameters, kept, names)
-    maintained.take(dict(zip(sources, states, strict=True)), kept)
+    maintained.take(dict(zip(sources, states, strict=True)))
     return result
 
 
 def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
-    plans = [*maintained.state_sources().values(), maintained.plan]
+    sources = maintained.state_sources()
+    plans = [*sources.values(), maintained.plan]
     *states, result = carrier.contents(plans, batch.changes, maintained.parameter_rows())
-    old = maintained.state_rows()
-    maintained.take(
-        {number: change_between(old[number], new) for number, new in zip(old, states, strict=True)}
-    )
+    maintained.replace(dict(zip(sources, states, strict=True)))
     return batch.change(maintained, result)
 
 

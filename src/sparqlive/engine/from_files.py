@@ -14,6 +14,7 @@ import numpy as np
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.in_store import Changes, InStore, StoreTerms
 from sparqlive.bulk.lookup import SCANNED_ROWS
+from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.engine.export import BulkData
 from sparqlive.plan import operators as op
 from sparqlive.quads.current import Change
@@ -41,16 +42,22 @@ class FromFiles:
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
         kept: Mapping[op.Keeping, Kept],
-        names: Mapping[op.Keeping, str],
+        names: Mapping[op.Keeping, Sequence[str]],
     ) -> list[Mapping[Row, int]]:
         """The change of each plan by its delta rules; what operators store is read in the store."""
         given, found = Changes.given(changes), dict[op.Operator, Saved]()
-        stored = {of: rows for of, name in names.items() if (rows := self._data.stored(name)) is not None}
+        stored, totals = dict[op.Keeping, StoredRelation](), dict[op.Group, StoredRelation]()
+        for operator, own in names.items():
+            relations = [rows for name in own if (rows := self._data.stored(name)) is not None]
+            if len(relations) == len(own):
+                *of_totals, stored[operator] = relations
+                if of_totals and isinstance(operator, op.Group):
+                    (totals[operator],) = of_totals
         with self._data.store.scratch() as target:
             quads = 0 if given.are_few else self._data.quads.size
             in_store = self._in_store(target, given, parameters, quads)
             for number, plan in enumerate(plans):
-                found[plan] = in_store.delta(plan, f"delta/{number}", stored, found, {})
+                found[plan] = in_store.delta(plan, f"delta/{number}", stored, found, totals)
             return [_change(target, found[plan]) for plan in plans]
 
     def contents(

@@ -26,7 +26,7 @@ from sparqlive.engine.stored_data import StoredData
 from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
 from sparqlive.errors import StoreFailed
 from sparqlive.live.content import PlanContent, Product
-from sparqlive.live.maintained import is_totals, totals_name
+from sparqlive.live.maintained import is_of_totals
 from sparqlive.plan.operators import Operator
 from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.rdf.dictionary import Dictionary
@@ -325,8 +325,8 @@ class Persistence:
         `deferred`: of a deferred view, which may be at another epoch now.
         """
         commit = self._contents(content, epoch, damaged)
-        forgotten = {*commit.forgotten, *(damaged & all_names(content))}
-        if since is None or not all(map(is_totals, forgotten)):
+        forgotten = {*commit.forgotten, *(damaged & all_names(content)), *self._left_over(content)}
+        if since is None or not all(map(is_of_totals, commit.forgotten)):
             since = epoch
         if deferred is not None and not deferred.gathered:
             forgotten.add(deferred.relation)
@@ -335,10 +335,11 @@ class Persistence:
         self._rebase(content, commit.bases.keys())
         return since
 
-    def complete(self, name: str, content: PlanContent, since: int) -> None:
-        """Writes what the store lacks of a view's content; its rows are there, and so is their history."""
-        commit = self._contents(content, self.epoch, frozenset())
-        self._data.committed(self.store.save(name, commit, since))
+    def _left_over(self, content: PlanContent) -> set[str]:
+        """Relations of a content that older versions stored."""
+        names = all_names(content)
+        keys = {name.partition("/")[0] for name in names}
+        return {name for name in self.store.catalog.bases() if name.partition("/")[0] in keys} - names
 
     def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Commit:
         """The relations of a content that are new or not in the store, ready to be committed."""
@@ -366,15 +367,6 @@ class Persistence:
         """Drops a view, and the relations that no other view uses."""
         self.store.drop(name, {*unshared_names(content), gathered_name(name)}, epoch)
         self.store.remove_other_maps()
-
-    def forget_totals(self, content: PlanContent) -> None:
-        """Deletes the totals of groups that a held content would not keep up to date."""
-        # Operators are numbered in the plan with what it stores, whose key may not be that of its rows.
-        keys = {name.partition("/")[0] for name in all_names(content)}
-        prefixes = tuple(totals_name(key, None) for key in keys)
-        stale = {name for name in self.store.catalog.bases() if name.startswith(prefixes)}
-        if stale:
-            self.forget(stale)
 
     def forget(self, relations: Set[str], views: Iterable[str] = ()) -> None:
         """Deletes relations, which are computed again when they are missed.

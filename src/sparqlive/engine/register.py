@@ -27,7 +27,7 @@ from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, ViewExists
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
-from sparqlive.live.maintained import is_totals
+from sparqlive.live.maintained import is_of_totals
 from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import short_repr
@@ -447,16 +447,18 @@ class Registration:
         view.begin_history(since)
         return True
 
-    def _saved(self, store: Persistence | None, view: View, damaged: Set[str]) -> int:
+    def _saved(
+        self, store: Persistence | None, view: View, damaged: Set[str], since: int | None = None
+    ) -> int:
         """Stores the recomputed content of a view, if there is a store; returns where its history starts."""
         if store is None or view.temporary:
             return view.epoch
-        return store.save(view.name, view.content, view.epoch, damaged, deferred=view.deferred)
+        return store.save(view.name, view.content, view.epoch, damaged, since, view.deferred)
 
     def _repair_in_store(self, store: Persistence, views: Sequence[View], damaged: Set[str]) -> None:
         """Computes damaged relations of contents that are not held again. If it fails, opening does it."""
         lost = {view: damaged & all_names(view.content) for view in views}
-        without_history = [view for view in views if not all(map(is_totals, lost[view]))]
+        without_history = [view for view in views if not all(map(is_of_totals, lost[view]))]
         store.forget(set[str]().union(*lost.values()), [view.name for view in without_history])
         for view in without_history:
             view.begin_history(store.epoch)
@@ -491,12 +493,8 @@ class Registration:
         if why is not None:
             content, since = self._unheld_content(store, name, kept, since, why)
         else:
-            if deferred is None and not read_only:
-                self._store_rows(store, name, kept, since)
             content = self._stored_content(store, name, kept, deferred)
             content.reserve(needed)
-            if deferred is None and not read_only:
-                store.forget_totals(content)
         content.computed_by(None)
         view = self._add(name, text, parsed, plan, content, deferred, store.owner(name))
         view.begin_history(since)
@@ -504,7 +502,7 @@ class Registration:
             if read_only:
                 view.fail(f"View {name!r} is not available yet: the store's writer has to recompute it.")
             else:
-                view.begin_history(self._saved(store, view, frozenset()))
+                view.begin_history(self._saved(store, view, frozenset(), since))
 
     def _stored_content(
         self, store: Persistence, name: str, kept: Operator, deferred: Deferred | None
@@ -538,18 +536,9 @@ class Registration:
         unheld = self._views.unheld
         if unheld is None or (self._epochs.read_only and not unheld.is_stored(kept)):
             return 0, None
-        if self._epochs.read_only and unheld.lacks_rows(kept):
-            return 0, "the store has no rows of its groups"
         if not self._may_stay(kept, "auto"):
             return 0, None
         return self._why_by_files(kept, "auto", unheld.stored_rows(kept))
-
-    def _store_rows(self, store: Persistence, name: str, kept: Operator, since: int) -> None:
-        """Has the store keep what a held content needs, and one in the store does not: rows of groups."""
-        unheld = self._views.unheld
-        if unheld is not None and unheld.lacks_rows(kept):
-            with unheld.with_rows(kept, self._by_files("auto")) as content:
-                store.complete(name, content, since)
 
     def _unheld_content(
         self, store: Persistence, name: str, kept: Operator, since: int, why: str

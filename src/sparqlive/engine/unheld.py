@@ -3,8 +3,7 @@
 A bulk backend carries them from file to file: it reads quads, terms and stored rows where they are, and
 writes deltas and first contents as files. Owns which plans have such a content. Invariant: a content belongs
 to the last committed epoch, and all of its relations are in the store under the names that they would have if
-it were held; so it can become held, and the other way round. Only rows of groups may be missing, where their
-totals are there.
+it were held; so it can become held, and the other way round.
 """
 
 from __future__ import annotations
@@ -19,18 +18,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparqlive.bulk import stored_totals
-from sparqlive.bulk.aggregate import follows_from_totals
 from sparqlive.bulk.in_store import NO_CHANGES, Changes, InStore, StoreTerms
 from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.engine.carry import NOT_HELD, Choice, FileBackend, Outcome
 from sparqlive.live.compiler import Compiler
 from sparqlive.live.content import PlanContent, Product
 from sparqlive.live.keeper import EXPANDED_ROWS
-from sparqlive.live.maintained import key_of, state_name, totals_name
+from sparqlive.live.maintained import key_of, names_of_totals, state_name
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
+from sparqlive.plan.totals import follows_from_totals
+from sparqlive.plan.totals import width as width_of_totals
 from sparqlive.quads.current import Quads
 from sparqlive.sparql.memory import give_back
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
@@ -61,41 +61,25 @@ class UnheldContent(PlanContent):
         self._counted: tuple[Any, int] | None = None
         compiler = Compiler(self.stored_plan, Quads(), terms)
         operators = {number: compiler.nodes[number].operator for number in compiler.states}
-        self.states: dict[op.Keeping, str] = {
-            operator: state_name(key, number)
-            for number, operator in operators.items()
-            if isinstance(operator, op.Keeping)
-        }
-        """The operators with state, the lowest first, with the names of its relations."""
-        self.totals: dict[op.Group, str] = {
-            operator: totals_name(key, number)
-            for number, operator in operators.items()
-            if isinstance(operator, op.Group)
-            and follows_from_totals(operator)
-            and not store.store.catalog.read_only
-        }
-        """The groups whose totals are stored, which a held content does not store, and of which a reader of
-        a store has no use."""
-        self.without_rows: set[op.Operator] = {
-            operator
-            for operator, name in self.states.items()
-            if isinstance(operator, op.Group)
-            and stored_totals.can_stand_alone(operator)
-            and not store.has_relation(name)
-        }
-        """The groups whose totals stand for their state."""
-
-    @property
-    def kept(self) -> dict[op.Keeping, str]:
-        """The operators whose state is stored."""
-        return {of: name for of, name in self.states.items() if of not in self.without_rows}
+        self.totals: dict[op.Group, str] = {}
+        """The groups that follow from totals, with the names of these."""
+        self.states: dict[op.Keeping, str] = {}
+        """The operators with state, the lowest first, with the names of its rows: those of its source, of
+        groups with totals those that the totals leave out."""
+        self.source_names: dict[op.Keeping, str] = {}
+        """Under which names their sources are written, also if they are not kept."""
+        for number, operator in operators.items():
+            if isinstance(operator, op.Keeping):
+                self.states[operator] = self.source_names[operator] = state_name(key, number)
+            if isinstance(operator, op.Group) and follows_from_totals(operator):
+                self.totals[operator], self.states[operator] = names_of_totals(key, number)
 
     def relations(self) -> Iterator[tuple[str, int, Any]]:
         yield self.name, len(self.plan.variables), self.first.get(self.name)
-        for operator, name in self.kept.items():
+        for operator, name in self.states.items():
             yield name, len(operator.source.variables), self.first.get(name)
         for group, name in self.totals.items():
-            yield name, stored_totals.width(group), self.first.get(name)
+            yield name, width_of_totals(group), self.first.get(name)
 
     def saved(self) -> None:
         """Notes that the first relations are in the store."""
@@ -225,26 +209,13 @@ class Unheld:
 
     def beside(self, plan: op.Operator) -> UnheldContent:
         """What the store has of a content that is held, to be compared."""
-        content = UnheldContent(plan, self._terms, self._store, "")
-        content.totals.clear()
-        return content
+        return UnheldContent(plan, self._terms, self._store, "")
 
-    def stored_rows(self, plan: op.Operator) -> int | None:
-        """About how many rows the relations of a plan have that are in the store; None if it lacks some."""
-        if self.lacks_rows(plan):
-            return None
+    def stored_rows(self, plan: op.Operator) -> int:
+        """About how many rows the relations of a plan have that are in the store."""
         content = self.keep(plan)
         try:
             return sum(self._store.approximate_rows(name) for name, _, _ in content.relations())
-        finally:
-            self.release(content)
-
-    def lacks_rows(self, plan: op.Operator) -> bool:
-        """Whether totals stand for rows of groups that a held content would store."""
-        content = self.keep(plan)
-        try:
-            parts = [part for part in content.stored_parts() if isinstance(part, UnheldContent)]
-            return any(part.without_rows for part in parts) and self._store.has(content)
         finally:
             self.release(content)
 
@@ -273,10 +244,6 @@ class Unheld:
         with self.attempt() as folder:
             content = self.keep(plan, why)
             try:
-                if for_live:
-                    for part in self.singles(content):
-                        part.without_rows.clear()
-                        part.totals.clear()
                 by_files(lambda way: self._compute_first(content, way, self._folder(folder, way)))
                 yield content
             except BaseException:
@@ -287,22 +254,6 @@ class Unheld:
             if for_live:
                 self.release(content)
         give_back()
-
-    @contextmanager
-    def with_rows(
-        self, plan: op.Operator, by_files: Callable[[Callable[[FileBackend], None]], None]
-    ) -> Iterator[PlanContent]:
-        """The content of a plan with the rows that it lacks, computed; the block stores them."""
-        with self.attempt() as folder:
-            content = self.keep(plan)
-            try:
-                for part in content.stored_parts():
-                    assert isinstance(part, UnheldContent)
-                    part.without_rows.clear()
-                by_files(lambda way: self._compute_first(content, way, self._folder(folder, way)))
-                yield content
-            finally:
-                self.release(content)
 
     def _compute_first(self, content: PlanContent, way: FileBackend, folder: str) -> None:
         """Computes the first relations of a content, as files in a folder of an attempt."""
@@ -318,35 +269,20 @@ class Unheld:
             known: dict[op.Operator, Saved] = {}
             totals: dict[op.Group, Saved] = {}
             for operator, name in part.states.items():
-                if operator not in part.without_rows:
-                    self._compute_rows(in_store, part, operator, known, totals)
+                source, of_source = operator.source, part.source_names[operator]
                 if isinstance(operator, op.Group) and operator in part.totals:
-                    of_totals = part.totals[operator]
-                    if self._store.has_relation(of_totals):
+                    names = part.totals[operator], name
+                    if all(map(self._store.has_relation, names)):
                         continue
-                    rows = self._stored(name) if self._store.has_relation(name) else None
-                    made = in_store.totals(operator, of_totals, rows, known, totals)
-                    totals[operator] = part.first[of_totals] = made
-                    if operator in part.without_rows and not in_store.have_all_numbers(operator, made):
-                        part.without_rows.discard(operator)
-                        self._compute_rows(in_store, part, operator, known, totals)
+                    if stored_totals.has_computed_keys(operator):
+                        known[source] = in_store.content(source, of_source, known, totals)
+                    totals[operator], others = in_store.totals(operator, names, known, totals)
+                    part.first |= {names[0]: totals[operator], name: others}
+                elif not self._store.has_relation(name):
+                    known[source] = part.first[name] = in_store.content(source, of_source, known, totals)
             if not self._store.has_relation(part.name):
                 part.first[part.name] = in_store.content(part.stored_plan, part.name, known, totals)
             part.carried = way.name
-
-    def _compute_rows(
-        self,
-        in_store: InStore,
-        part: UnheldContent,
-        operator: op.Keeping,
-        known: dict[op.Operator, Saved],
-        totals: Mapping[op.Group, Saved],
-    ) -> None:
-        """Computes what an operator stores, unless the store has it."""
-        name = part.states[operator]
-        if not self._store.has_relation(name):
-            known[operator.source] = in_store.content(operator.source, name, known, totals)
-            part.first[name] = known[operator.source]
 
     @contextmanager
     def attempt(self) -> Iterator[str]:
@@ -399,31 +335,34 @@ class Unheld:
         known: dict[op.Operator, Saved] = {}
         found: dict[str, Saved] = {}
         for operator, name in content.states.items():
-            changed = in_store.delta(operator.source, name, kept, known, totals)
+            changed = in_store.delta(operator.source, content.source_names[operator], kept, known, totals)
             known[operator.source] = changed
-            if operator not in content.without_rows:
-                found[name], kept[operator] = changed, self._stored(name)
             if isinstance(operator, op.Group) and operator in content.totals:
                 of_totals = content.totals[operator]
                 totals[operator] = self._stored(of_totals)
                 if changed.count:
                     found[of_totals] = in_store.totals_delta(operator, of_totals, totals[operator], changed)
+                    found[name] = in_store.others_delta(operator, name, changed)
+            else:
+                found[name], kept[operator] = changed, self._stored(name)
         found[content.name] = in_store.delta(content.stored_plan, content.name, kept, known, totals)
         return found
 
     def _rebuilt(self, in_store: InStore, content: UnheldContent) -> dict[str, Saved]:
         """From scratch: what is missing in the stored rows, and what is too much."""
-        wanted: list[tuple[op.Operator, str]] = [
-            (operator.source, name) for operator, name in content.kept.items()
-        ]
-        wanted.append((content.stored_plan, content.name))
         found: dict[str, Saved] = {}
-        for plan, name in wanted:
+
+        def compare(difference: Callable[..., Saved], plan: op.Operator, name: str) -> None:
             give_back()  # this is the work that needs most memory
-            found[name] = in_store.difference(plan, name, self._stored(name))
-        for group, name in content.totals.items():
-            give_back()
-            found[name] = in_store.totals_difference(group, name, self._stored(name))
+            found[name] = difference(plan, name, self._stored(name))
+
+        for operator, name in content.states.items():
+            if isinstance(operator, op.Group) and operator in content.totals:
+                compare(in_store.totals_difference, operator, content.totals[operator])
+                compare(in_store.others_difference, operator, name)
+            else:
+                compare(in_store.difference, operator.source, name)
+        compare(in_store.difference, content.stored_plan, content.name)
         return found
 
     def differing(self, content: PlanContent, way: FileBackend) -> dict[str, tuple[int, Mapping[Row, int]]]:

@@ -1,18 +1,18 @@
-"""GROUP BY: stores the source's rows; a change replaces the row of each affected group.
+"""GROUP BY: a change replaces the row of each affected group.
 
-The accumulators of a group (`sparql/aggregates.py`) are created from its rows when it first changes, so that
-opening a store reads no values. The cost of a change is that of updating the accumulators, independent of the
-size of the group. A large change that was computed elsewhere is taken in by each group when it next changes.
-Beyond a number of groups, all accumulators are given up, and created again when they are needed. Totals that
-a bulk backend keeps are only kept in step here. Invariant: a group without an entry here has exactly its rows
-in the relation's runs, and none in its overlay.
+`Groups` stores the source's rows, for aggregates that look at each value; where totals say enough, the state
+is that of `live/totals.py`. The accumulators of a group (`sparql/aggregates.py`) are created from its rows
+when it first changes, so that opening a store reads no values. The cost of a change is that of updating the
+accumulators, independent of the size of the group. A large change that was computed elsewhere is taken in by
+each group when it next changes. Beyond a number of groups, all accumulators are given up, and created again
+when they are needed. Invariant: a group without an entry here has exactly its rows in the relation's runs,
+and none in its overlay.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from typing import Any
 
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
@@ -24,14 +24,11 @@ from sparqlive.zset.columns import COLUMN_ROWS
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run, RunRows
-from sparqlive.zset.zset import add_into
 
-_BYTES_PER_GROUP = 500
+BYTES_PER_GROUP = 500
 MOST_GROUPS = 50_000
 """So many groups have accumulators, if their rows are in a run."""
 _LARGE_TO_ROWS = 4
-_MOST_UNSEEN = 10_000
-"""After so many changed rows, totals of a bulk backend are dropped."""
 
 
 class _GroupState:
@@ -45,8 +42,8 @@ class _GroupState:
         self.seen = seen
 
 
-class Groups:
-    """The state of a Group."""
+class Grouped:
+    """Computes the groups of rows."""
 
     def __init__(self, operator: op.Group, terms: Terms) -> None:
         columns = operator.source.variables
@@ -68,7 +65,60 @@ class Groups:
         """Whether all aggregates are the number of solutions of the group."""
         self._results = len(operator.aggregates)
         self._id_of = terms.id_of
-        self._rows = Relation(len(columns))
+
+    def _group_rows(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, Group]:
+        groups: dict[Row, Group] = {}
+        width, add = self._width, self._grouping.add
+        for row, weight in paced(rows):
+            key = row[:width]
+            group = groups.get(key)
+            if group is None:
+                group = groups[key] = self._grouping.group()
+            add(group, row, weight)
+        return groups
+
+    def _row(self, key: Row, group: Group) -> Row | None:
+        if not group.weight:
+            return None
+        id_of = self._id_of
+        return (*key, *[UNDEF if value is None else id_of(value) for value in group.results()])
+
+    def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
+        """Computes the groups over other source rows from scratch, without using the state."""
+        if self.are_sizes:
+            yield from self._sizes(rows)
+            return
+        for key, group in self._group_rows(rows).items():
+            row = self._row(key, group)
+            if row is not None:
+                yield row, 1
+
+    def _sizes(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
+        """The rows of groups that are only counted, for which no accumulators are needed."""
+        totals: dict[Row, int] = {}
+        gathers(totals)
+        width = self._width
+        for row, weight in paced(rows):
+            key = row[:width]
+            totals[key] = totals.get(key, 0) + weight
+        id_of = cache(self._id_of_size)
+        for key, total in totals.items():
+            if total:
+                yield (*key, *[id_of(total)] * self._results), 1
+
+    def _id_of_size(self, size: int) -> int:
+        try:
+            return self._id_of(integer(size))
+        except ExpressionError:  # a number is too long
+            return UNDEF
+
+
+class Groups(Grouped):
+    """The state of a Group that stores its source's rows."""
+
+    def __init__(self, operator: op.Group, terms: Terms) -> None:
+        super().__init__(operator, terms)
+        self._rows = Relation(len(operator.source.variables))
         self._groups: dict[Row, _GroupState] = {}
         self._large: list[Run] = []
         """Large changes, which a group takes in when it next changes."""
@@ -77,9 +127,6 @@ class Groups:
         self.pending: Mapping[Row, int] = {}
         self._carried = False
         self._touched: dict[Row, _GroupState] = {}
-        self._totals: Any = None
-        self._unseen: dict[Row, int] = {}
-        self._next_totals: Any = None
 
     @property
     def relation(self) -> Relation:
@@ -92,39 +139,16 @@ class Groups:
     def take(self, rows: Relation) -> None:
         """Takes the source's rows, and forgets those that it had."""
         self._rows = rows
-        self._totals, self._unseen = None, {}
-        self._begin()
+        self.begin()
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Begins with the rows before the epoch: without accumulators, except for rows that are in no run."""
         self._forget_groups()
         self._rows.merge_into_run()
         if self._rows.run is None:
-            self._groups = self._group_rows(self._rows.items())
-
-    def rebase(self, rows: Relation) -> None:
-        """Exchanges the parts of the relation for others that have the same rows; between epochs."""
-        self._rows.rebase(rows)
-        self._begin()
-
-    def _group_rows(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, _GroupState]:
-        groups: dict[Row, _GroupState] = {}
-        width, add = self._width, self._grouping.add
-        for row, weight in paced(rows):
-            key = row[:width]
-            known = groups.get(key)
-            if known is None:
-                known = groups[key] = _GroupState(self._grouping.group(), len(self._large))
-            add(known.group, row, weight)
-        for key, known in groups.items():
-            known.row = self._row(key, known.group)
-        return groups
-
-    def _row(self, key: Row, group: Group) -> Row | None:
-        if not group.weight:
-            return None
-        id_of = self._id_of
-        return (*key, *[UNDEF if value is None else id_of(value) for value in group.results()])
+            for key, group in self._group_rows(self._rows.items()).items():
+                known = self._groups[key] = _GroupState(group)
+                known.row = self._row(key, group)
 
     def _state_of(self, key: Row) -> _GroupState:
         """A group, created from its stored rows if it is not in memory yet."""
@@ -150,19 +174,11 @@ class Groups:
         return count
 
     def kept(self) -> Kept:
-        """The rows before the epoch, and the totals that a bulk backend keeps of them."""
-        unseen = (
-            Relation.of_parts(self._rows.arity, None, dict(self._unseen)).parts()[0] if self._unseen else ()
-        )
-        return Kept(self._rows.parts, self._rows.size()[0], self._totals, unseen)
-
-    def stage_totals(self, totals: Any) -> None:
-        """Stages the totals after the staged change."""
-        self._next_totals = totals
+        """The rows before the epoch."""
+        return Kept(self._rows.parts, self._rows.size()[0])
 
     def stage(self, delta: Mapping[Row, int]) -> None:
         self.pending = delta
-        self._next_totals = None
         self._carried = False
 
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
@@ -189,18 +205,7 @@ class Groups:
         self._touched = touched
         return result
 
-    def _commit_totals(self) -> None:
-        """Keeps the totals in step with the rows: new ones, or the rows that they have not seen."""
-        if self._next_totals is not None:
-            self._totals, self._unseen, self._next_totals = self._next_totals, {}, None
-        elif self._totals is not None:
-            if len(self._unseen) + len(self.pending) > _MOST_UNSEEN:
-                self._totals, self._unseen = None, {}
-            else:
-                add_into(self._unseen, self.pending)
-
     def commit(self) -> None:
-        self._commit_totals()
         if not self._carried:  # the operator's own change was computed elsewhere
             if isinstance(self.pending, RunRows) and len(self.pending) >= COLUMN_ROWS:
                 self._commit_columns(self.pending.run)
@@ -213,7 +218,7 @@ class Groups:
                 del self._groups[key]
         self._touched = {}
         if len(self._groups) > MOST_GROUPS and self._rows.run is not None:
-            self._begin()
+            self.begin()
 
     def _commit_columns(self, delta: Run) -> None:
         """Takes a large change without reading its values: groups take it in when they next change."""
@@ -236,9 +241,8 @@ class Groups:
 
     def rollback(self) -> None:
         """Gives up the accumulators, which are created again from the rows: rare and always correct."""
-        self.pending, self._next_totals, self._touched = {}, None, {}
-        self._totals, self._unseen = None, {}
-        self._begin()
+        self.pending, self._touched = {}, {}
+        self.begin()
 
     def given(self) -> Iterable[Row]:
         """The rows of the groups in memory, which are taken back when a group changes."""
@@ -257,38 +261,10 @@ class Groups:
             if known.row is not None:
                 yield known.row, 1
 
-    def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
-        if self.are_sizes:
-            yield from self._sizes(rows)
-            return
-        for known in self._group_rows(rows).values():
-            if known.row is not None:
-                yield known.row, 1
-
-    def _sizes(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
-        """The rows of groups that are only counted, for which no accumulators are needed."""
-        totals: dict[Row, int] = {}
-        gathers(totals)
-        width = self._width
-        for row, weight in paced(rows):
-            key = row[:width]
-            totals[key] = totals.get(key, 0) + weight
-        id_of = cache(self._id_of_size)
-        for key, total in totals.items():
-            if total:
-                yield (*key, *[id_of(total)] * self._results), 1
-
-    def _id_of_size(self, size: int) -> int:
-        try:
-            return self._id_of(integer(size))
-        except ExpressionError:  # a number is too long
-            return UNDEF
-
     def __len__(self) -> int:
         return len(self._rows)
 
     @property
     def nbytes(self) -> int:
         """Memory in bytes, estimated for the groups in memory."""
-        totals = 0 if self._totals is None else int(self._totals.nbytes)
-        return self._rows.nbytes + totals + _BYTES_PER_GROUP * len(self._groups)
+        return self._rows.nbytes + BYTES_PER_GROUP * len(self._groups)

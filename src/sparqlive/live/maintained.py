@@ -16,15 +16,16 @@ import numpy as np
 from sparqlive.live.compiler import Compiler, Node, Segment
 from sparqlive.live.group import Groups
 from sparqlive.live.terms import Terms
+from sparqlive.live.totals import TotalGroups
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.quads.current import Quads
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.deadline import Flag, gathers
 from sparqlive.zset.kept import Kept
-from sparqlive.zset.relation import Elsewhere, Relation, Row, rows_of
+from sparqlive.zset.relation import Elsewhere, Relation, Row, change_between, rows_of
 from sparqlive.zset.run import Column, Run
-from sparqlive.zset.zset import difference, without_zeros
+from sparqlive.zset.zset import without_zeros
 
 Saved = Callable[[str, op.Operator], Mapping[Row, int] | Run | Elsewhere | None]
 """Returns the content of a named relation of an operator, if it was saved or computed elsewhere."""
@@ -48,14 +49,14 @@ def state_name(key: str, number: int) -> str:
     return f"{key}/state/{number}"
 
 
-def totals_name(key: str, number: int | None) -> str:
-    """The name of the relation with the totals of a group, where its content is not held; None: of any."""
-    return f"{key}/totals/{'' if number is None else number}"
+def names_of_totals(key: str, number: int) -> tuple[str, str]:
+    """The names of the relations of groups that follow from totals: these, and the rows they leave out."""
+    return f"{key}/totals/{number}", f"{key}/others/{number}"
 
 
-def is_totals(name: str) -> bool:
-    """Whether a relation has the totals of a group."""
-    return "/totals/" in name
+def is_of_totals(name: str) -> bool:
+    """Whether a relation has totals of groups, or rows that they leave out."""
+    return "/totals/" in name or "/others/" in name
 
 
 class Spent:
@@ -112,7 +113,7 @@ class Maintained:
         """What last computed or carried the plan: live, duckdb or spark; None if a store does not say."""
         self.gathering: dict[Row, int] = {}
         """The rows that the current step gathers, for a thread that watches their number."""
-        self._elsewhere: dict[int, Elsewhere] = {}
+        self._elsewhere: dict[int, tuple[Elsewhere, ...]] = {}
         self._load_states(saved)
 
     def _load_states(self, saved: Saved | None) -> None:
@@ -124,43 +125,62 @@ class Maintained:
             if isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 continue
             source = self._compiler.nodes[number].children[0]
+            if isinstance(state, TotalGroups) and saved is not None and self._has_totals(number, saved):
+                continue
             content = saved(self._state_name(number), source.operator) if saved is not None else None
+            if isinstance(content, Elsewhere) and isinstance(state, TotalGroups):
+                content = content.fetch().whole() or {}  # what older versions stored
             if isinstance(content, Elsewhere) and not isinstance(state, Relation):
-                self._elsewhere[number] = content
+                self._elsewhere[number] = (content,)
                 continue
             if content is None:
                 self._fetch()
                 content = {}
                 gathers(content)
                 self._compiler.content(source)(content)
-            if isinstance(content, Run) and self._relation(number) is None:
+            if isinstance(content, Run) and not isinstance(state, Groups | TotalGroups | Relation):
                 content = rows_of(content)
             state.load(content)
+
+    def _has_totals(self, number: int, saved: Saved) -> bool:
+        """Whether the totals of groups are saved; they are read when they are first needed."""
+        operator = self._compiler.nodes[number].operator
+        found = [saved(name, operator) for name in names_of_totals(self.key, number)]
+        totals, others = [part if isinstance(part, Elsewhere) else None for part in found]
+        if totals is None or others is None:
+            return False
+        self._elsewhere[number] = totals, others
+        return True
 
     def _fetch(self) -> None:
         """Reads the saved state of operators, unless that was done before."""
         for number, saved in self._elsewhere.items():
             state = self._compiler.states[number]
-            if isinstance(state, Groups):
-                state.take(saved.fetch())
+            if isinstance(state, Groups | TotalGroups):
+                state.take(*(part.fetch() for part in saved))
             else:
-                state.load(saved.rows())
+                state.load(saved[0].rows())
         self._elsewhere = {}
 
     def rebase(self, found: Callable[[str], Relation | None]) -> None:
         """Exchanges the parts of the operators' relations for others that have the same rows, by name."""
         for number, state in self._compiler.states.items():
-            if number not in self._elsewhere and isinstance(state, Groups | Relation):
-                rows = found(self._state_name(number))
-                if rows is not None:
-                    state.rebase(rows)
+            if number not in self._elsewhere and isinstance(state, Groups | TotalGroups | Relation):
+                for name, _, rows in self._relations(number):
+                    if (base := found(name)) is not None:
+                        rows.rebase(base)
+                        if not isinstance(state, Relation):
+                            state.begin()
 
-    def _relation(self, number: int) -> Relation | None:
-        """The stored rows of an operator, if it keeps them as columns."""
+    def _relations(self, number: int) -> list[tuple[str, int, Any]]:
+        """What an operator stores, as named relations: name, width and rows with weights."""
         state = self._compiler.states[number]
-        if isinstance(state, Groups):
-            return state.relation
-        return state if isinstance(state, Relation) else None
+        if isinstance(state, TotalGroups):
+            parts = zip(names_of_totals(self.key, number), (state.totals, state.others), strict=True)
+            return [(name, part.arity, part) for name, part in parts]
+        rows = state.relation if isinstance(state, Groups) else state
+        width = len(self._compiler.nodes[number].children[0].operator.variables)
+        return [(self._state_name(number), width, rows)]
 
     def compute(self) -> dict[Row, int]:
         """Computes the whole result from the current quads."""
@@ -224,26 +244,20 @@ class Maintained:
         for number in self.state_sources():
             operator, state = self._compiler.nodes[number].operator, self._compiler.states[number]
             assert isinstance(operator, op.Keeping)
-            if isinstance(state, Groups):
+            if isinstance(state, Groups | TotalGroups):
                 found[operator] = state.kept()
             elif isinstance(state, Relation):
                 found[operator] = Kept(state.parts, state.size()[0])
         return found
 
-    def state_names(self) -> dict[op.Keeping, str]:
-        """The names of the relations that operators store."""
+    def state_names(self) -> dict[op.Keeping, list[str]]:
+        """The names of the relations that operators store: of rows; where groups have them, after totals."""
         operators = {number: self._compiler.nodes[number].operator for number in self.state_sources()}
-        return {of: self._state_name(n) for n, of in operators.items() if isinstance(of, op.Keeping)}
-
-    def state_rows(self) -> dict[int, Mapping[Row, int] | Run]:
-        """The stored rows of each operator before the epoch."""
-        self._fetch()
-        found: dict[int, Mapping[Row, int] | Run] = {}
-        for number in self.state_sources():
-            held = self._relation(number)
-            run = None if held is None else held.whole()
-            found[number] = dict(self._compiler.states[number].items()) if run is None else run
-        return found
+        return {
+            operator: [name for name, _, _ in self._relations(number)]
+            for number, operator in operators.items()
+            if isinstance(operator, op.Keeping)
+        }
 
     def parameter_rows(self) -> list[Row]:
         """The rows of the table of parameters, if the plan has one."""
@@ -258,11 +272,11 @@ class Maintained:
         The new state of operators is staged, lowest first, because the operators above read it.
         """
         self._fetch()
-        for number, state in self._compiler.states.items():
+        for number in self._compiler.states:
             if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 content: dict[Row, int] = {}
                 self._compiler.content(self._compiler.nodes[number].children[0], state=State.NEW)(content)
-                self.take({number: difference(content, dict(state.items()))})
+                self.replace({number: content})
         result: dict[Row, int] = {}
         self._compiler.content(self._compiler.root, state=State.NEW)(result)
         return result
@@ -275,19 +289,26 @@ class Maintained:
         """Records what computed the plan; None: it was loaded from a store, which does not say."""
         self.evaluator = evaluator
 
-    def take(
-        self, deltas: Mapping[int, Mapping[Row, int]], kept: Mapping[op.Keeping, Kept] | None = None
-    ) -> None:
-        """Stages deltas of the operators' state that were computed elsewhere, and totals after them."""
+    def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
+        """Stages changes of what operators store of their sources, which were computed elsewhere."""
         self._fetch()
         for number, delta in deltas.items():
             if delta:
-                state, operator = self._compiler.states[number], self._compiler.nodes[number].operator
+                self._touched[number] = state = self._compiler.states[number]
                 state.stage(delta)
-                if kept is not None and isinstance(state, Groups):
-                    assert isinstance(operator, op.Group)
-                    state.stage_totals(kept[operator].after)
+
+    def replace(self, contents: Mapping[int, Mapping[Row, int] | Run]) -> None:
+        """Stages the changes to other contents of the sources."""
+        self._fetch()
+        for number, content in contents.items():
+            state = self._compiler.states[number]
+            if isinstance(state, TotalGroups):
                 self._touched[number] = state
+                state.stage_content(content)
+                continue
+            ((_, _, rows),) = self._relations(number)
+            run = rows.whole() if isinstance(rows, Relation) else None
+            self.take({number: change_between(dict(rows.items()) if run is None else run, content)})
 
     def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
         """The leaves whose changes are this plan's inputs, by number."""
@@ -385,32 +406,34 @@ class Maintained:
     def _state_name(self, number: int) -> str:
         return state_name(self.key, number)
 
-    def _width(self, number: int) -> int:
-        return len(self._compiler.nodes[number].children[0].operator.variables)
-
     def states(self) -> Iterator[tuple[str, int, Any]]:
         """The state of operators as named relations: name, width and rows with weights."""
-        for number, state in self._compiler.states.items():
+        for number in self._compiler.states:
             if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
-                held = self._relation(number)
-                yield self._state_name(number), self._width(number), state if held is None else held
+                yield from self._relations(number)
 
     def ids(self) -> Iterator[Column]:
         """The ids in the state of operators, and in the rows that groups have given."""
         self._fetch()
         for number, state in self._compiler.states.items():
-            held = self._relation(number)
-            if held is not None:
-                yield from held.ids()
-            else:
-                yield np.fromiter(chain.from_iterable(row for row, _ in state.items()), np.int64)
-            if isinstance(state, Groups):
+            kept = [state]
+            if isinstance(state, Groups | TotalGroups):
+                kept = [rows for _, _, rows in self._relations(number)]
+            for rows in kept:
+                if isinstance(rows, Relation):
+                    yield from rows.ids()
+                else:
+                    yield np.fromiter(chain.from_iterable(row for row, _ in rows.items()), np.int64)
+            if isinstance(state, Groups | TotalGroups):
                 yield np.fromiter(chain.from_iterable(state.given()), np.int64)
 
     def staged_states(self) -> Iterator[tuple[str, int, Mapping[Row, int]]]:
         """The deltas of the operators' state in the current epoch."""
         for number, state in self._touched.items():
-            yield self._state_name(number), self._width(number), state.pending
+            relations = self._relations(number)
+            changes = state.staged() if isinstance(state, TotalGroups) else [state.pending]
+            for (name, width, _), change in zip(relations, changes, strict=True):
+                yield name, width, change
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of the operators' state, by operator number."""

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from sparqlive.live import (
     closure,
     distinct,
-    group,
     join,
     keyed,
     leaves,
@@ -21,6 +20,7 @@ from sparqlive.live import (
     semi,
     stored,
     template,
+    totals,
     union,
     window,
 )
@@ -65,7 +65,7 @@ OPERATORS: Mapping[type[op.Operator], LiveOperator] = {
     op.Semi: LiveOperator(semi.loop, flips=semi.flips),
     op.Mark: LiveOperator(mark.loop, flips=mark.flips),
     op.Distinct: LiveOperator(distinct.loop, distinct.state),
-    op.Group: LiveOperator(keyed.loop, group.Groups),
+    op.Group: LiveOperator(keyed.loop, totals.state),
     op.Closure: LiveOperator(closure.loop, closure.state),
     op.Window: LiveOperator(keyed.loop, window.OrderedRows),
     op.Numbered: LiveOperator(keyed.loop, numbered.state),

@@ -31,6 +31,7 @@ from sparqlive.plan.delta import (
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
 from sparqlive.plan.keys import keys_of_flips
 from sparqlive.plan.parts import independent_parts
+from sparqlive.plan.totals import follows_from_totals
 from sparqlive.plan.wording import Node, Words, name_operators, text_of_expression, text_of_term
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Expression, Var
@@ -227,6 +228,8 @@ class _Explanation:
         match node.operator:
             case op.Distinct() if not (self._is_stored_in_parts and node in self._results):
                 return "the count of each solution before duplicates are removed"
+            case op.Group() if follows_from_totals(node.operator):
+                return "the totals of each group, and the values that they leave out"
             case op.Group():
                 return "the values of each group, and the state of its aggregates"
             case op.Closure() as closure:

@@ -5,19 +5,23 @@ is an error or an unbound variable. COUNT skips errors, and SAMPLE chooses anoth
 error in the group makes the aggregate an error, until it is removed. GROUP_CONCAT accepts everything that STR
 accepts. Invariant: a result depends only on the bag of values, not on the order of changes or on earlier
 values. Totals are exact and rounded once; ties are broken by the total order of terms.
+
+COUNT, SUM and AVG follow from *totals*, a few integers that are sums over the values. They leave out numbers
+that do not fit (`exact_parts`), the *others*, such as floating point numbers, and only count them.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from heapq import heapify, heappop, heappush
 from typing import Any, Final, Protocol, TypeAlias
 
 from sparqlive.sparql.algebra import Aggregate
+from sparqlive.sparql.columns import PLACES, exact_parts
 from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.functions.numeric import divide
 from sparqlive.sparql.ordering import OrderKey, order_key
@@ -41,8 +45,21 @@ from sparqlive.sparql.values import (
 ValueOf: TypeAlias = Callable[[int], Value | None]
 """Returns the value of a term's id; None for 0."""
 
+SUMS: Final = ("SUM", "AVG")
+HALF: Final = 1 << 48
+"""Sums that may need more than 64 bits are two totals: so many halves, rounded to zero, and the rest."""
 _FLOAT_BITS: Final = 1074  # every double is a multiple of 2 ** -1074
 _FEWEST_STALE: Final = 16
+_LARGEST: Final = 1 << 63
+"""Integers in the range of 64 bits fit into totals."""
+
+
+def halves(total: int) -> tuple[int, int]:
+    """A sum as two totals."""
+    if -HALF < total < HALF:
+        return 0, total
+    high = total // HALF if total > 0 else -(-total // HALF)
+    return high, total - high * HALF
 
 
 class Accumulator(Protocol):
@@ -70,7 +87,9 @@ class Grouping:
     ) -> None:
         self._makers = [_maker(aggregate, value_of) for aggregate, _ in aggregates]
         self._columns = [column for _, column in aggregates]
+        self._summed = [n for aggregate, n in aggregates if n is not None and aggregate.name in SUMS]
         self._member = member
+        self._value_of = value_of
 
     def group(self) -> Group:
         return Group([make() for make in self._makers])
@@ -93,6 +112,27 @@ class Grouping:
         for accumulator, column in zip(group.accumulators, self._columns, strict=True):
             accumulator.add_all(rows if column is None else columns[column], weights)
 
+    def restored(self, totals: Sequence[int]) -> Group:
+        """A group, from its totals; `add_others` adds what they leave out."""
+        group, numbers = self.group(), iter(totals)
+        group.weight = next(numbers)
+        for accumulator in group.accumulators:
+            accumulator.restore(numbers)  # type: ignore[attr-defined]
+        return group
+
+    def has_others(self, row: tuple[int, ...]) -> bool:
+        """Whether totals leave out a number of a row."""
+        is_member = self._member is None or row[self._member]
+        return bool(is_member) and any(_is_other(self._value_of(row[column])) for column in self._summed)
+
+    def add_others(self, group: Group, row: tuple[int, ...], weight: int) -> None:
+        """Adds the numbers of a row that totals leave out."""
+        for accumulator, column in zip(group.accumulators, self._columns, strict=True):
+            if not isinstance(accumulator, _Sum) or column is None:
+                continue
+            if _is_other(self._value_of(row[column])):
+                accumulator.add(row[column], weight)
+
 
 class Group:
     """A group: its number of rows, and the accumulators of its aggregates."""
@@ -102,6 +142,13 @@ class Group:
     def __init__(self, accumulators: list[Accumulator]) -> None:
         self.weight = 0
         self.accumulators = accumulators
+
+    def totals(self) -> list[int]:
+        """The number of rows and the totals, if all aggregates follow from them."""
+        found = [self.weight]
+        for accumulator in self.accumulators:
+            found += accumulator.totals()  # type: ignore[attr-defined]
+        return found
 
     def results(self) -> list[Value | None]:
         try:
@@ -197,24 +244,45 @@ class _Count:
             pairs = zip(elements, weights, strict=True)
             self._count += sum(weight for element, weight in pairs if element != 0)
 
+    def totals(self) -> tuple[int, ...]:
+        return (self._count,)
+
+    def restore(self, totals: Iterator[int]) -> None:
+        self._count = next(totals)
+
     def result(self) -> Value | None:
         return integer(self._count)
 
 
+def _is_other(value: Value | None) -> bool:
+    """Whether a value is a number that totals leave out."""
+    if value is None or value.kind > DOUBLE:
+        return False
+    if value.kind is INTEGER:
+        return not -_LARGEST <= value.value < _LARGEST
+    return value.kind is not DECIMAL or exact_parts(value.value)[0] is None
+
+
 class _Sum:
-    """The exact total: of integers, of decimals, and of floating point numbers in units of 2 ** -1074."""
+    """The exact total: of numbers that fit, of wider ones, and of floating point numbers.
+
+    The first are summed as `exact_parts` cuts them, `_fraction` in units of 10 ** -18. `_binary` is in units
+    of 2 ** -1074.
+    """
 
     __slots__ = (
-        "_binary", "_count", "_decimals", "_doubles", "_errors", "_floats", "_infinite", "_integers", "_nans",
-        "_negative", "_tens", "_value_of",
+        "_binary", "_count", "_decimals", "_doubles", "_errors", "_floats", "_fraction", "_infinite",
+        "_integers", "_nans", "_negative", "_others", "_tens", "_value_of", "_whole", "_wide",
     )  # fmt: skip
 
     def __init__(self, value_of: ValueOf) -> None:
         self._value_of = value_of
         self._errors = self._count = self._decimals = self._floats = self._doubles = 0
-        self._integers = self._binary = 0
+        self._whole = self._fraction = self._integers = self._binary = 0
         self._tens = Decimal(0)
         self._nans = self._infinite = self._negative = 0
+        self._others = self._wide = 0
+        """How many numbers the totals leave out, and how many of these are decimals."""
 
     def add(self, element: int, weight: int) -> None:
         value = self._value_of(element)
@@ -223,29 +291,56 @@ class _Sum:
             return
         self._count += weight
         kind, number = value.kind, value.value
-        if kind == INTEGER:
-            self._integers += number * weight
-        elif kind == DECIMAL:
+        if kind is INTEGER and -_LARGEST <= number < _LARGEST:
+            self._whole += number * weight
+            return
+        if kind is DECIMAL:
             self._decimals += weight
+            whole, fraction = exact_parts(number)
+            if whole is not None and fraction is not None:
+                self._whole += whole * weight
+                self._fraction += fraction * weight
+                return
+            self._wide += weight
             self._tens = EXACT.fma(number, weight, self._tens)
+        elif kind is INTEGER:
+            self._integers += number * weight
         else:
-            if kind == DOUBLE:
+            if kind is DOUBLE:
                 self._doubles += weight
             else:
                 self._floats += weight
             self._add_float(number, weight)
+        self._others += weight
 
     def add_all(self, elements: Sequence[int], weights: Sequence[int]) -> None:
         value_of, count, total = self._value_of, 0, 0
         for element, weight in paced(zip(elements, weights, strict=True)):
             value = value_of(element)
-            if value is not None and value.kind is INTEGER:
+            if value is not None and value.kind is INTEGER and -_LARGEST <= value.value < _LARGEST:
                 count += weight
                 total += value.value * weight
             else:
                 self.add(element, weight)
         self._count += count
-        self._integers += total
+        self._whole += total
+
+    def totals(self) -> tuple[int, ...]:
+        whole = self._whole
+        return (
+            self._errors,
+            self._count - self._others,
+            self._decimals - self._wide,
+            *((0, whole) if -HALF < whole < HALF else halves(whole)),
+            *halves(self._fraction),
+            self._others,
+        )
+
+    def restore(self, totals: Iterator[int]) -> None:
+        self._errors, self._count, self._decimals = next(totals), next(totals), next(totals)
+        self._whole = next(totals) * HALF + next(totals)
+        self._fraction = next(totals) * HALF + next(totals)
+        next(totals)
 
     def _add_float(self, number: float, weight: int) -> None:
         if math.isfinite(number):
@@ -267,17 +362,19 @@ class _Sum:
 
     def _exact(self) -> Value:
         """Returns the total without floating point numbers."""
-        return decimal(EXACT.add(self._tens, self._integers)) if self._decimals else integer(self._integers)
+        return decimal(self._exact_total()) if self._decimals else integer(self._whole + self._integers)
+
+    def _exact_total(self) -> Decimal:
+        total = EXACT.add(self._tens, self._whole + self._integers)
+        return EXACT.add(total, EXACT.scaleb(Decimal(self._fraction), -PLACES)) if self._fraction else total
 
     def _floating(self, divisor: int) -> Value:
         """Returns the total divided, rounded once to the widest type present."""
         special = self._special()
         if special is not None:
             return double(special) if self._doubles else single(special)
-        numerator, denominator = self._binary + (self._integers << _FLOAT_BITS), 1 << _FLOAT_BITS
-        if self._decimals:
-            tens, ones = self._tens.as_integer_ratio()
-            numerator, denominator = numerator * ones + (tens << _FLOAT_BITS), denominator * ones
+        tens, ones = self._exact_total().as_integer_ratio()
+        numerator, denominator = self._binary * ones + (tens << _FLOAT_BITS), ones << _FLOAT_BITS
         denominator *= divisor
         if self._doubles:
             return double(_nearest(numerator, denominator))
@@ -311,7 +408,7 @@ class _Average(_Sum):
         if self._doubles or self._floats:
             return self._floating(self._count)
         # The total may have more digits than a value may have.
-        return divide(Value(DECIMAL, EXACT.add(self._tens, self._integers)), integer(self._count))
+        return divide(Value(DECIMAL, self._exact_total()), integer(self._count))
 
 
 @dataclass(frozen=True, slots=True)

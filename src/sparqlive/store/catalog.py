@@ -28,16 +28,17 @@ from sparqlive.store.runs import QUADS
 from sparqlive.store.seals import Damaged
 from sparqlive.store.tables import Tables
 
-FORMAT = 6
-_UPGRADED = (4, 5)
+FORMAT = 7
+_UPGRADED = (4, 5, 6)
 """The formats that are upgraded when a store is opened for writing; their tables are those of this one.
 
-In format 4, no totals of groups are stored, and files have another layout, which this version still reads. In
-format 5, what a source asserts is a relation of its own: the session that upgrades the store puts them
-together (`engine/older_assertions.py`), and readers, which do not read them, need no upgrade.
+In format 4, files have another layout, which this version still reads. In format 5, what a source asserts is
+a relation of its own: the session that upgrades the store puts them together
+(`engine/older_assertions.py`). In format 6, totals of groups come without the rows that they leave out: they
+are computed again, from the rows of groups if these are stored.
 """
-_READ = (5,)
-"""Those of them that readers read as they are."""
+_READ = (5, 6)
+"""Those of them that readers read as they are; views with groups wait for the upgrade."""
 # Tables that are compared when a store is opened. The others are compared when they are first read.
 _COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
@@ -154,6 +155,8 @@ class Catalog(Tables):
         with self.transaction():
             self._sealed.load()
             self.set_meta("format", str(FORMAT))
+            for name in [name for name in self.bases() if "/totals/" in name]:
+                self.forget_relation(name, self.epoch())
         self._database.close()
         self.use(read_connection(self._path))
 

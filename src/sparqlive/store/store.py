@@ -1,10 +1,10 @@
 """The store of a session: reads when it opens, and writes with each epoch.
 
 Owns the order of a commit: first files, synced; then the transaction that registers them. Relations are
-named `quads`, `terms`, and for each kept plan `<key>/rows` and `<key>/state/<operator>`. A relation consists
-of its base, as of an epoch, and the deltas after it; older deltas are history. Invariant: a commit that
-returned is in the store when it is opened again; a commit that did not return is there completely or not at
-all.
+named `quads`, `terms`, and for each kept plan `<key>/rows`, `<key>/state/<operator>` and the like. A relation
+consists of its base, as of an epoch, and the deltas after it; older deltas are history. Invariant: a commit
+that returned is in the store when it is opened again; a commit that did not return is there completely or not
+at all.
 """
 
 from __future__ import annotations

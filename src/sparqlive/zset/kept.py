@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from sparqlive.zset.run import Column
 
 
+@dataclass(frozen=True, slots=True)
 class Kept:
-    """The rows of an operator's source before the epoch, and running totals of them.
+    """The stored rows before the epoch: of an operator's source, or the totals of groups.
 
     `parts` returns the rows in parts, as columns with the weights last: the weights of a row that is in
-    several parts add up. `rows` is about how many they are. `totals` are
-    what a backend left in `after` in an earlier epoch, or None; `unseen` has the rows that changed since, as
-    columns. The operator takes `after` as its totals after the epoch, if the epoch is committed.
+    several parts add up. `rows` is about how many they are.
     """
 
-    __slots__ = ("after", "parts", "rows", "totals", "unseen")
-
-    def __init__(
-        self,
-        parts: Callable[[], Sequence[Sequence[Column]]],
-        rows: int,
-        totals: Any = None,
-        unseen: Sequence[Column] = (),
-    ) -> None:
-        self.parts = parts
-        self.rows = rows
-        self.totals = totals
-        self.unseen = unseen
-        self.after: Any = None
+    parts: Callable[[], Sequence[Sequence[Column]]]
+    rows: int
+    are_totals: bool = False
