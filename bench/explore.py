@@ -24,7 +24,7 @@ from pyoxigraph import RdfFormat, Store
 import sparqlive
 from bench import bsbm_data
 from bench.answers import check, ours, peers
-from bench.explore_data import EXPLORATORY, MEASURED_BEFORE, PREFIXES, Query, bsbm, write
+from bench.explore_data import EXPLORATORY, GATHERED, MEASURED_BEFORE, PREFIXES, Query, bsbm, write
 from bench.measure import AllSizes, Report, Sizes, duration, figures_table, middle, sizes_of, unjudged
 from bench.provenance import command_of, provenance
 from bench.text import markdown_table
@@ -68,7 +68,7 @@ def _compare_on_catalogue(report: Report, triples: int, rounds: int) -> None:
             session.load(path)
             queries = [
                 Query(query.name, PREFIXES + query.text, query.answer, query.key, query.whole)
-                for query in (*MEASURED_BEFORE, *EXPLORATORY)
+                for query in (*MEASURED_BEFORE, *EXPLORATORY, *GATHERED)
             ]
             _compare(report, f"{triples:,} triples", session, store, queries, rounds)
 

@@ -148,6 +148,55 @@ EXPLORATORY = (
     ),
     Query("graphs", "SELECT DISTINCT ?g { GRAPH ?g { ?s ?p ?o } }"),
 )
+GATHERED = (
+    Query("average price", "SELECT (AVG(?v) AS ?n) { ?s :price ?v }", whole=True),
+    Query("least and greatest price", "SELECT (MIN(?v) AS ?a) (MAX(?v) AS ?b) { ?s :price ?v }", whole=True),
+    Query("first label", "SELECT (MIN(?l) AS ?a) { ?s rdfs:label ?l }", whole=True),
+    Query("different objects", "SELECT (COUNT(DISTINCT ?o) AS ?n) { ?s ?p ?o }", whole=True),
+    Query(
+        "datatypes",
+        "SELECT ?d (COUNT(*) AS ?n) { ?s ?p ?o } GROUP BY (DATATYPE(?o) AS ?d)",
+        whole=True,
+    ),
+    Query(
+        "dearest of each class",
+        "SELECT ?c (MAX(?v) AS ?n) { ?s a ?c ; :price ?v } GROUP BY ?c",
+        whole=True,
+    ),
+    Query(
+        "first label of each tag",
+        "SELECT ?t (MIN(?l) AS ?n) { ?s :tag ?t ; rdfs:label ?l } GROUP BY ?t",
+        whole=True,
+    ),
+    Query(
+        "dearest items", "SELECT ?s ?v { ?s :price ?v } ORDER BY DESC(?v) LIMIT 10", "top", "v", whole=True
+    ),
+    Query("items by label", "SELECT ?s ?l { ?s rdfs:label ?l } ORDER BY ?l LIMIT 10", "top", "l", whole=True),
+    Query(
+        "latest items with prices",
+        "SELECT ?s ?d ?v { ?s :added ?d ; :price ?v } ORDER BY DESC(?d) LIMIT 10",
+        "top",
+        "d",
+        whole=True,
+    ),
+    Query("cheap items", "SELECT (COUNT(*) AS ?n) { ?s :price ?v FILTER(?v < 100) }", whole=True),
+    Query(
+        "comments with a word",
+        'SELECT (COUNT(*) AS ?n) { ?s rdfs:comment ?c FILTER(CONTAINS(LCASE(?c), "bake")) }',
+        whole=True,
+    ),
+    Query(
+        "comments by a pattern",
+        'SELECT ?s ?c { ?s rdfs:comment ?c FILTER(REGEX(?c, "^(ba|ke).*(ra|si) to$")) }',
+        whole=True,
+    ),
+    Query(
+        "labels in a language",
+        'SELECT (COUNT(*) AS ?n) { ?s rdfs:label ?l FILTER(LANG(?l) = "de") }',
+        whole=True,
+    ),
+)
+"""Large groups, orders and searches of texts, which are evaluated by columns."""
 
 _INSTANCES = "http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/instances/"
 _FROM_PRODUCER = "dataFromProducer1/"
