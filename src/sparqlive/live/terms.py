@@ -18,6 +18,7 @@ from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
 from sparqlive.rdf.term_columns import Ids
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.column_tests import TRUE, UNKNOWN, ColumnTest, TermTexts
+from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.expressions import Evaluate, ExpressionError
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS
 from sparqlive.sparql.ordering import blank_bytes, iri_bytes, natural_bytes, order_bytes, string_bytes
@@ -171,8 +172,23 @@ class Terms:
 
     def orders(self, numbers: Ids) -> tuple[list[bytes], list[bytes]]:
         """The sort keys of many ids: their ranks, and their tie-breakers."""
-        keys = self.dictionary.read(numbers, _order_of, order_bytes(None))
-        return [rank for rank, _ in keys], [rest for _, rest in keys]
+        distinct, places = np.unique(numbers, return_inverse=True)
+        keys = self.order_keys(distinct)
+        chosen = [keys[place] for place in places.tolist()]
+        return [rank for rank, _ in chosen], [rest for _, rest in chosen]
+
+    def order_keys(self, numbers: Ids) -> list[tuple[bytes, bytes]]:
+        """The sort keys of sorted, distinct ids; those that are in no cache are made by columns."""
+        base, unbound = self._base, order_bytes(None)
+        known = self._orders if base is None or self.dictionary.has_own_terms else base._orders
+        found: list[Any] = [unbound if number == UNDEF else known.get(number) for number in numbers.tolist()]
+        missing = [place for place, key in enumerate(found) if key is None]
+        texts = self.dictionary.column(numbers[missing]).to_pylist()
+        for place, text in zip(missing, paced(texts), strict=True):
+            found[place] = _order_of(text)
+        if len(known) + len(missing) <= _CACHED_VALUES:
+            known.update((int(numbers[place]), found[place]) for place in missing)
+        return found
 
     def condition(
         self,

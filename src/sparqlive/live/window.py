@@ -215,7 +215,9 @@ def order_of(columns: Sequence[Column], variables: Sequence[Var], order: op.Orde
     """The positions of rows, given as columns, in the order of `in_order`."""
     keys = []
     for variable, descending in order:
-        rank = _codes(columns[variables.index(variable)], lambda number: terms.order(number)[0])
+        rank = _codes(
+            columns[variables.index(variable)], lambda ids: [rank for rank, _ in terms.order_keys(ids)]
+        )
         keys.append(-rank if descending else rank)
     found = np.lexsort(keys[::-1])
     ranked = np.stack([key[found] for key in keys])
@@ -225,15 +227,15 @@ def order_of(columns: Sequence[Column], variables: Sequence[Var], order: op.Orde
     # Among rows of equal rank the whole terms decide; distinct terms have distinct keys.
     tied = ~(starts & np.append(starts[1:], True))
     rows = found[tied]
-    ties = [_codes(column[rows], terms.order) for column in columns]
+    ties = [_codes(column[rows], terms.order_keys) for column in columns]
     found[tied] = rows[np.lexsort([*ties[::-1], np.cumsum(starts)[tied]])]
     return found
 
 
-def _codes(ids: Column, key: Callable[[int], Any]) -> Column:
+def _codes(ids: Column, keys_of: Callable[[Column], Sequence[Any]]) -> Column:
     """Numbers that compare like the keys of ids."""
     distinct, places = np.unique(ids, return_inverse=True)
-    keys = [key(number) for number in paced(distinct.tolist())]
+    keys = keys_of(distinct)
     codes, code, before = np.zeros(len(keys), dtype=np.int64), 0, None
     for place in sorted(range(len(keys)), key=keys.__getitem__):
         code += before is not None and keys[place] != before

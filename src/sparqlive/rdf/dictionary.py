@@ -501,16 +501,6 @@ class Dictionary:
             cached.terms.update(zip(distinct[missing].tolist(), found[missing], strict=True))
         return list(found[places].tolist())
 
-    def read(self, numbers: Ids, of: Callable[[str], T], unbound: T) -> list[T]:
-        """A function of the texts of many ids, called once per distinct id; `unbound` stands for UNDEF."""
-        distinct, places = np.unique(numbers, return_inverse=True)
-        bound = np.flatnonzero(distinct != UNDEF)
-        texts = self.column(distinct[bound]).to_pylist()
-        found = np.empty(len(distinct), object)
-        found.fill(unbound)
-        found[bound] = np.fromiter(map(of, texts), object, len(texts))
-        return list(found[places].tolist())
-
     def _remember(self, number: int, term: Any) -> None:
         if len(self.terms) > _CACHED_TERMS:
             self._former_terms, self.terms = self.terms, _Terms(self)
