@@ -1,13 +1,15 @@
 """Keeps Python's garbage collector from delaying epochs.
 
-It does not run during an epoch, and does not scan the long-lived objects of a large load or view. Invariant:
-`unsettle` reverts `settle`.
+It does not run during an epoch, and does not scan the long-lived objects of a large load or view; what a load
+no longer needs goes back to the system. Invariant: `unsettle` reverts `settle`.
 """
 
 from __future__ import annotations
 
 import atexit
 import gc
+
+from sparqlive.sparql.memory import give_back
 
 SETTLE_ROWS = 50_000
 
@@ -45,6 +47,7 @@ class SettledObjects:
             atexit.register(gc.unfreeze)  # frees the objects of an unclosed session in order
             if doubled:
                 self._rows = rows
+                give_back()
 
     def unsettle(self) -> None:
         if self._rows:

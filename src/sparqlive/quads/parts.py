@@ -23,8 +23,8 @@ Turn: TypeAlias = Callable[[], Run | None]
 """Finds the run of the other direction."""
 # Copying this many rows of a run takes as long as staging a single row.
 _ROWS_TO_COPY = 128
-_FEWEST_ROWS = 32
-"""Fewer rows are staged one by one."""
+_FEWEST_ROWS = 8
+"""Fewer rows are staged one by one: they take 200 bytes each, a run 600."""
 
 
 class Pairs:
