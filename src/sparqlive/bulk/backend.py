@@ -99,9 +99,6 @@ class Backend(Protocol):
     def query(self, frame: Frame) -> Any:
         """The rows of a frame, as the backend's own kind of table; not computed yet."""
 
-    def is_broadcast(self, data: Any) -> bool:
-        """Whether a table is so small that a join with it needs no shuffle."""
-
     def __enter__(self) -> Self: ...
 
     def __exit__(

@@ -15,7 +15,7 @@ from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
-from sparqlive.bulk.scan import PairTables
+from sparqlive.bulk.scan import SessionTables
 from sparqlive.bulk.stored_totals import columns
 from sparqlive.bulk.totals import TotalsOf, are_complete
 from sparqlive.plan import operators as op
@@ -32,7 +32,7 @@ class InProcess:
 
     def __init__(
         self,
-        quads: PairTables,
+        quads: SessionTables,
         terms: Callable[[], pa.Table],
         id_of: Callable[[Term], int],
         exceptions: Mapping[str, int],

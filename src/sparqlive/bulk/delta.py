@@ -49,7 +49,7 @@ def delta(
 ) -> ResultTables:
     """The change of a plan's content.
 
-    changes: s, p, o, g and w, +1 or -1, only what really changes; none where the quads are `PairTables`,
+    changes: s, p, o, g and w, +1 or -1, only what really changes; none where they are `SessionTables`,
     which know theirs. terms: of the quads before and after.
     changed_predicates: those of the changes, where they are known; terms of rules that start at a pattern
     with another one are left out.
@@ -61,7 +61,7 @@ def delta(
     """
     with backend:
         states: scan.Quads
-        if isinstance(quads_before, scan.PairTables):
+        if isinstance(quads_before, scan.SessionTables):
             states = scan.QuadsByPredicate(backend, quads_before, id_of, few)
         else:
             before = backend.frame(quads_before, scan.QUAD)

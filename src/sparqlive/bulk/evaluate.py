@@ -92,18 +92,18 @@ def evaluate(
 ) -> ResultTables:
     """The content of a plan.
 
-    quads, terms: tables of the backend, with the columns s, p, o, g and id, term; or `PairTables`. `id_of`
+    quads, terms: tables of the backend, with the columns s, p, o, g and id, term; or `SessionTables`. `id_of`
     gives the ids of constants; `exceptions` those of terms whose id is not their hash; `parameters` the rows
     of the plan's table of parameters. made: contents of plans below it that are there already, as tables with
     the columns of `ResultTables.rows`; `terms` has all of their terms.
     """
     with backend:
         states: scan.Quads
-        if isinstance(quads, scan.PairTables):
+        if isinstance(quads, scan.SessionTables):
             states = scan.QuadsByPredicate(backend, quads, id_of)
         else:
             named = backend.frame(quads, scan.QUAD)
-            states = scan.TableOfQuads(named, None, id_of, are_broadcast=backend.is_broadcast(quads))
+            states = scan.TableOfQuads(named, None, id_of)
         known = Terms(backend, terms, plan, id_of, exceptions or {})
         evaluation = Evaluation(backend, states, known, parameters)
         for part, table in (made or {}).items():

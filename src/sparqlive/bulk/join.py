@@ -43,11 +43,9 @@ def outward(
     """The product of `start` and the factors, joined from it (or from the keys) outward.
 
     Variables that are not read later are summed away before the next join, unless few rows are expected.
-    Where everything else is broadcast, the rows are distributed once by a variable that is read at the end:
-    each of these sums finds what it sums in one partition.
     """
     remaining = list(factors)
-    running, is_spread, is_to_sum = start, False, False
+    running, is_to_sum = start, False
     while remaining:
         bound = frozenset(running.variables if running is not None else keys.variables if keys else ())
         position = cheapest([plan for plan, _ in remaining], bound, lambda scan, bound: None)
@@ -56,17 +54,10 @@ def outward(
         before = frozenset(running.variables) if running is not None else frozenset()
         if running is not None:
             if is_to_sum:
-                running = summed(running if is_spread else _where_joined(running, plan))
+                running = summed(_where_joined(running, plan))
             running = evaluation.held(evaluation.share(running) if plan.children else running)
         part = _part(evaluation, running, plan, state, needed | others | before, keys)
-        if running is None:
-            lasting = [v for v in part.variables if v in part.always and v in needed]
-            summing = not needed.issuperset((*part.variables, *others))
-            if keys is None and remaining and lasting and summing and evaluation.quads.are_broadcast:
-                part, is_spread = part.of(part.frame.distributed(column(lasting[0]))), True
-            running = part
-        else:
-            running = join(running, part)
+        running = part if running is None else join(running, part)
         wanted = needed | others
         is_many = len(remaining) >= evaluation.backend.joins_after_sum and not running.small
         is_to_sum = is_many and not wanted.issuperset(running.variables)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.quads.scope import scope_in
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import term_table
@@ -52,7 +52,7 @@ class Lookup:
         self, state: State, graph: op.GraphChoice, predicate: int | None, subjects: Column
     ) -> pa.Table | None:
         """The quads of some subjects, sorted and distinct: s, p, o, g, w. None if a scan is cheaper."""
-        covers = covering(graph, self._id_of)
+        covers = scope_in(graph, self._id_of).covers
 
         def is_read(name: int, of: int) -> bool:
             return (predicate is None or of == predicate) and covers(name)
@@ -70,7 +70,7 @@ class Lookup:
 
     def changes(self, graph: op.GraphChoice, predicate: int | None) -> pa.Table:
         """The changes of the epoch in some graphs: s, p, o, g, w."""
-        return _table(_chosen(self._changes, slice(None), predicate, covering(graph, self._id_of)))
+        return _table(_chosen(self._changes, slice(None), predicate, scope_in(graph, self._id_of).covers))
 
     def _in_files(
         self, subjects: Column, is_read: Callable[[int, int], bool]
@@ -98,23 +98,3 @@ def _chosen(
     if predicate is not None:
         is_read &= chosen[1] == predicate
     return tuple(column[is_read] for column in chosen)
-
-
-def covering(graph: op.GraphChoice, id_of: Callable[[Term], int]) -> Callable[[int], bool]:
-    """Which graphs a leaf ranges over."""
-    names: Sequence[Term] | None
-    match graph:
-        case op.OneGraph(None):
-            return lambda name: name == DEFAULT_GRAPH
-        case op.OneGraph(only):
-            assert only is not None
-            names = [only]
-        case op.MergedGraphs(None):
-            return lambda name: True
-        case op.NamedGraphs(_, None):
-            return lambda name: name != DEFAULT_GRAPH
-        case op.MergedGraphs(some) | op.NamedGraphs(_, some):
-            assert some is not None
-            names = list(some)
-    numbers = frozenset(map(id_of, names))
-    return lambda name: name in numbers

@@ -6,8 +6,7 @@ are sets: a triple occurs once, however many graphs contain it.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -19,28 +18,29 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, restricted
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.quads.columns import PairTable
+from sparqlive.quads.scope import scope_in
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.sparql.algebra import Term, Var
+from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, Run
 
 if TYPE_CHECKING:
     from sparqlive.bulk.backend import Backend
     from sparqlive.bulk.evaluate import Evaluation
     from sparqlive.bulk.lookup import Lookup
+    from sparqlive.quads.current import Quads as SessionQuads
+    from sparqlive.quads.snapshot import Snapshot
 
 QUAD = ("s", "p", "o", "g")
 
 
 class Quads(Protocol):
-    """The quads before and after a change; without one, the two are the same.
-
-    are_broadcast: they are few enough that a join with any part of them needs no shuffle. few_changes: the
-    changes are.
-    """
+    """The quads before and after a change; without one, the two are the same."""
 
     id_of: Callable[[Term], int]
-    are_broadcast: bool
     few_changes: bool
+    """Whether the changes are few enough that a join with any part of them needs no shuffle."""
     lookup: Lookup | None
     """Finds the quads that few keys reach, where that is cheaper than a scan."""
 
@@ -64,7 +64,6 @@ class TableOfQuads:
         id_of: Callable[[Term], int],
         *,
         lookup: Lookup | None = None,
-        are_broadcast: bool = False,
         few_changes: bool = True,
         changed_predicates: frozenset[int] | None = None,
     ) -> None:
@@ -76,7 +75,6 @@ class TableOfQuads:
         self.lookup = lookup
         self._changed_predicates = changed_predicates
         self.few_changes = few_changes
-        self.are_broadcast = are_broadcast
         self._changes = changes
         self._before: Frame | Callable[[], Frame] = before
 
@@ -115,37 +113,38 @@ def may_match(leaf: op.Operator, predicates: frozenset[int] | None, id_of: Calla
     return id_of(leaf.predicate) in predicates
 
 
-PairTable: TypeAlias = tuple[int, int | Column, Column, Column, Sequence[Column] | None]
-"""A predicate, the graph of all rows or a column of graphs, subjects, objects, and rows that were deleted."""
+class SessionTables:
+    """The quads of a session by predicate, before an epoch and after it, for a backend in this process."""
 
+    def __init__(self, quads: SessionQuads | Snapshot, id_of: Callable[[Term], int]) -> None:
+        self._quads = quads
+        self._id_of = id_of
 
-class PairTables(ABC):
-    """Quads that are in memory by predicate, before an epoch and after it.
+    def tables(self, graph: op.GraphChoice, predicate: int | None, state: State) -> Iterator[PairTable]:
+        """The quads of some graphs (of one predicate)."""
+        return self._quads.tables(scope_in(graph, self._id_of), predicate, state is State.NEW)
 
-    Known by its class, not by its methods: a DataFrame of Spark Connect seems to have every attribute.
-    """
-
-    @abstractmethod
-    def pairs(self, graph: op.GraphChoice, predicate: int | None, state: State) -> Iterable[PairTable]:
-        """The pairs of some graphs (of one predicate)."""
-
-    @abstractmethod
     def changes(self, graph: op.GraphChoice) -> Sequence[Column]:
         """The changes of some graphs as columns s, p, o, g, w; of a merged graph its sign changes."""
+        scope = scope_in(graph, self._id_of)
+        is_set = self._quads.is_merged(scope)
+        staged = self._quads.staged.get(scope, ()) if is_set else self._quads.raw_changes(scope)
+        if isinstance(staged, ColumnRows):
+            return staged.columns
+        return list(np.array(staged, dtype=np.int64).reshape(-1, 5).T)
 
-    @abstractmethod
     def is_set(self, graph: op.GraphChoice) -> bool:
         """As in `Quads`."""
+        return self._quads.is_merged(scope_in(graph, self._id_of))
 
 
 class QuadsByPredicate:
     """Each predicate a table of its own: patterns read those that they match, as they are."""
 
-    are_broadcast = False
     lookup: Lookup | None = None
 
     def __init__(
-        self, backend: Backend, tables: PairTables, id_of: Callable[[Term], int], few_changes: bool = True
+        self, backend: Backend, tables: SessionTables, id_of: Callable[[Term], int], few_changes: bool = True
     ) -> None:
         self.id_of = id_of
         self.few_changes = few_changes
@@ -179,7 +178,7 @@ class QuadsByPredicate:
     def _name_pairs(
         self, state: State, graph: op.GraphChoice, predicate: int | None
     ) -> Iterator[_NamedTable]:
-        tables = list(self._tables.pairs(graph, predicate, state))
+        tables = list(self._tables.tables(graph, predicate, state))
         if len(tables) > _MOST_TABLES or not tables:
             columns = [_joined(part) for part in zip(*map(_quad_columns, tables), strict=True)]
             yield self._frame(columns or [_joined(())] * len(QUAD), QUAD), (*QUAD, f"{ONE} AS {WEIGHT}")
@@ -237,23 +236,13 @@ def literal(value: int) -> str:
 
 def graph_condition(graph: op.GraphChoice, id_of: Callable[[Term], int]) -> str:
     """Which quads are in the graphs that a leaf ranges over."""
-    match graph:
-        case op.OneGraph(None):
-            return f"g = {literal(DEFAULT_GRAPH)}"
-        case op.OneGraph(name):
-            assert name is not None
-            return f"g = {literal(id_of(name))}"
-        case op.MergedGraphs(names):
-            return "true" if names is None else _in([id_of(name) for name in names])
-        case op.NamedGraphs(_, None):
-            return f"g <> {literal(DEFAULT_GRAPH)}"
-        case op.NamedGraphs(_, names):
-            assert names is not None
-            return _in([id_of(name) for name in names])
-
-
-def _in(numbers: list[int]) -> str:
-    return f"g IN ({', '.join(map(literal, numbers))})" if numbers else "false"
+    kind, graphs = scope_in(graph, id_of)
+    if graphs is None:
+        return "true" if kind == "merged" else f"g <> {literal(DEFAULT_GRAPH)}"
+    names = [literal(name) for name in sorted(graphs)]
+    if len(names) == 1:
+        return f"g = {names[0]}"
+    return f"g IN ({', '.join(names)})" if names else "false"
 
 
 def content(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | None) -> Solutions:

@@ -27,7 +27,7 @@ class TotalsOf:
     """Computes totals of one session's groups, as Arrow tables."""
 
     backend: Backend
-    quads: scan.PairTables
+    quads: scan.SessionTables
     terms: Any
     id_of: Callable[[Term], int]
     exceptions: Mapping[str, int]

@@ -30,7 +30,7 @@ from sparqlive.engine.costs import (
     ways_of,
     whole_seconds_of,
 )
-from sparqlive.engine.export import BulkData, SessionTables
+from sparqlive.engine.export import BulkData
 from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
@@ -486,8 +486,9 @@ def failure_of(name: str, error: Exception) -> BulkFailed:
 
 def _in_process(quads: Quads | Snapshot, dictionary: Dictionary, terms: Callable[[], pa.Table]) -> Carrier:
     from sparqlive.bulk.carry import InProcess
+    from sparqlive.bulk.scan import SessionTables
 
-    tables = SessionTables(quads, dictionary)
+    tables = SessionTables(quads, dictionary.id_of)
     return InProcess(tables, terms, dictionary.id_of, dictionary.exceptions, dictionary.enter_columns)
 
 

@@ -7,7 +7,7 @@ none. Invariant: backends see the quads and terms as they were before the curren
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -15,18 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from sparqlive.bulk.scan import PairTables
-from sparqlive.live.scan import scope_of
-from sparqlive.plan.delta import State
-from sparqlive.plan.operators import GraphChoice
-from sparqlive.quads.columns import PairTable
 from sparqlive.quads.current import Change, Quads
-from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns, is_in
 from sparqlive.sparql.columns import entry_table, term_table
-from sparqlive.zset.columns import ColumnRows
-from sparqlive.zset.run import Column, Run
+from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.bulk.stored_rows import StoredRelation
@@ -146,28 +139,6 @@ class BulkData:
         if self._temporary is not None:
             self._temporary.close()
             self._temporary = None
-
-
-class SessionTables(PairTables):
-    """The quads of a session by graph and predicate, for a backend in this process."""
-
-    def __init__(self, quads: Quads | Snapshot, dictionary: Dictionary) -> None:
-        self._quads = quads
-        self._dictionary = dictionary
-
-    def pairs(self, graph: GraphChoice, predicate: int | None, state: State) -> Iterator[PairTable]:
-        return self._quads.tables(scope_of(self._dictionary, graph), predicate, state is State.NEW)
-
-    def changes(self, graph: GraphChoice) -> Sequence[Column]:
-        scope = scope_of(self._dictionary, graph)
-        is_set = self._quads.is_merged(scope)
-        staged = self._quads.staged.get(scope, ()) if is_set else self._quads.raw_changes(scope)
-        if isinstance(staged, ColumnRows):
-            return staged.columns
-        return list(np.array(staged, dtype=np.int64).reshape(-1, 5).T)
-
-    def is_set(self, graph: GraphChoice) -> bool:
-        return self._quads.is_merged(scope_of(self._dictionary, graph))
 
 
 class _TemporaryStore:

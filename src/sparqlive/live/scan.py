@@ -13,9 +13,9 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.quads.columns import as_columns
 from sparqlive.quads.merged import counts_of, pieces_of, values_per_object
-from sparqlive.quads.scope import GRAPH, PREDICATE, Scope
+from sparqlive.quads.scope import GRAPH, PREDICATE, Scope, scope_in
 from sparqlive.quads.snapshot import Snapshot
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, Dictionary, Term
+from sparqlive.rdf.dictionary import Dictionary, Term
 from sparqlive.sparql.algebra import Var, VarOrTerm
 from sparqlive.zset.run import Column
 
@@ -29,14 +29,7 @@ _STATES = {State.OLD: "before", State.NEW: "after"}
 
 
 def scope_of(dictionary: Dictionary, graph: op.GraphChoice) -> Scope:
-    id_of = dictionary.id_of
-    match graph:
-        case op.OneGraph(name):
-            return Scope("one", frozenset({DEFAULT_GRAPH if name is None else id_of(name)}))
-        case op.MergedGraphs(names):
-            return Scope("merged", None if names is None else frozenset(map(id_of, names)))
-        case op.NamedGraphs(_, names):
-            return Scope("named", None if names is None else frozenset(map(id_of, names)))
+    return scope_in(graph, dictionary.id_of)
 
 
 def _graph_key(scope: Scope) -> int | Scope:

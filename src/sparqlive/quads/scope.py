@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
+from sparqlive.sparql.algebra import Term
 from sparqlive.zset.columns import Mask
 from sparqlive.zset.run import Column
 
@@ -35,6 +38,17 @@ class Scope(NamedTuple):  # a tuple, because it is a key of several dicts at eve
         if self.graphs is not None:
             return np.isin(graphs, list(self.graphs))
         return np.full(len(graphs), True) if self.kind == "merged" else graphs != DEFAULT_GRAPH
+
+
+def scope_in(graph: op.GraphChoice, id_of: Callable[[Term], int]) -> Scope:
+    """The quads that a leaf ranges over."""
+    match graph:
+        case op.OneGraph(name):
+            return Scope("one", frozenset({DEFAULT_GRAPH if name is None else id_of(name)}))
+        case op.MergedGraphs(names):
+            return Scope("merged", None if names is None else frozenset(map(id_of, names)))
+        case op.NamedGraphs(_, names):
+            return Scope("named", None if names is None else frozenset(map(id_of, names)))
 
 
 EVERY_GRAPH = (Scope("one", frozenset({DEFAULT_GRAPH})), Scope("named", None))

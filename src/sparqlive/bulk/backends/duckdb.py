@@ -312,9 +312,6 @@ class DuckDb:
             raise
         return outcome.result()
 
-    def is_broadcast(self, data: Any) -> bool:
-        return False
-
     def __enter__(self) -> Self:
         self._connection = _connected() if self._given is None else self._given
         if self._memory is not None:

@@ -52,8 +52,6 @@ _QUADS_IN_PARTITION = 4_000_000
 """A task that sorts the rows of more quads may not get the memory: it has several sorts and sums at once."""
 _BROADCAST_ROWS = 500_000
 """So many rows of a few ids each are broadcast; more are shuffled, and spill."""
-_BROADCAST_BYTES = 10 << 20
-"""Spark's own default bound."""
 
 
 class SparkBackend:
@@ -224,16 +222,6 @@ class SparkBackend:
         used: dict[str, Any] = {name: self._tables[name] for name in set(_VIEW.findall(text))}
         escaped = text.replace("{", "{{").replace("}", "}}")
         return self._session.sql(_VIEW.sub(r"{\g<0>}", escaped), **used)
-
-    def is_broadcast(self, data: DataFrame) -> bool:
-        """Whether Spark expects so few bytes that it broadcasts them where they are joined.
-
-        Spark Connect does not tell.
-        """
-        if self._is_connect:
-            return False
-        expected: Any = data._jdf.queryExecution().optimizedPlan().stats().sizeInBytes()
-        return int(expected) < _BROADCAST_BYTES
 
     def __enter__(self) -> Self:
         if self._quads > _QUADS_IN_PARTITION:
