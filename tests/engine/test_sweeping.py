@@ -237,7 +237,7 @@ def test_the_files_for_spark_follow(monkeypatch: pytest.MonkeyPatch) -> None:
         change_values(session, 30)
         assert len(data.sources().later.rows) > 0
         sweep(session)
-        assert data._export is None
+        assert data._temporary is None
         data.sources()
         change_values(session, 200)
         assert len(data.sources().later.rows) <= 102
