@@ -17,6 +17,7 @@ from sparqlive.live.compiler import Compiler, Node, Segment
 from sparqlive.live.group import Groups
 from sparqlive.live.terms import Terms
 from sparqlive.live.totals import TotalGroups
+from sparqlive.live.window import OrderedRows
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.quads.current import Quads
@@ -29,6 +30,8 @@ from sparqlive.zset.zset import without_zeros
 
 Saved = Callable[[str, op.Operator], Mapping[Row, int] | Run | Elsewhere | None]
 """Returns the content of a named relation of an operator, if it was saved or computed elsewhere."""
+
+_WITH_RELATIONS = Groups | TotalGroups | OrderedRows | Relation
 
 Inputs = dict[int, Any]
 """The changed rows of each changed leaf, by its number."""
@@ -138,7 +141,7 @@ class Maintained:
                 content = {}
                 gathers(content)
                 self._compiler.content(source)(content)
-            if isinstance(content, Run) and not isinstance(state, Groups | TotalGroups | Relation):
+            if isinstance(content, Run) and not isinstance(state, _WITH_RELATIONS):
                 content = rows_of(content)
             state.load(content)
 
@@ -156,7 +159,7 @@ class Maintained:
         """Reads the saved state of operators, unless that was done before."""
         for number, saved in self._elsewhere.items():
             state = self._compiler.states[number]
-            if isinstance(state, Groups | TotalGroups):
+            if isinstance(state, Groups | TotalGroups | OrderedRows):
                 state.take(*(part.fetch() for part in saved))
             else:
                 state.load(saved[0].rows())
@@ -165,11 +168,11 @@ class Maintained:
     def rebase(self, found: Callable[[str], Relation | None]) -> None:
         """Exchanges the parts of the operators' relations for others that have the same rows, by name."""
         for number, state in self._compiler.states.items():
-            if number not in self._elsewhere and isinstance(state, Groups | TotalGroups | Relation):
+            if number not in self._elsewhere and isinstance(state, _WITH_RELATIONS):
                 for name, _, rows in self._relations(number):
                     if (base := found(name)) is not None:
                         rows.rebase(base)
-                        if not isinstance(state, Relation):
+                        if isinstance(state, Groups | TotalGroups):
                             state.begin()
 
     def _relations(self, number: int) -> list[tuple[str, int, Any]]:
@@ -178,7 +181,7 @@ class Maintained:
         if isinstance(state, TotalGroups):
             parts = zip(names_of_totals(self.key, number), (state.totals, state.others), strict=True)
             return [(name, part.arity, part) for name, part in parts]
-        rows = state.relation if isinstance(state, Groups) else state
+        rows = state.relation if isinstance(state, Groups | OrderedRows) else state
         width = len(self._compiler.nodes[number].children[0].operator.variables)
         return [(self._state_name(number), width, rows)]
 
@@ -417,7 +420,7 @@ class Maintained:
         self._fetch()
         for number, state in self._compiler.states.items():
             kept = [state]
-            if isinstance(state, Groups | TotalGroups):
+            if isinstance(state, _WITH_RELATIONS):
                 kept = [rows for _, _, rows in self._relations(number)]
             for rows in kept:
                 if isinstance(rows, Relation):

@@ -1,7 +1,10 @@
-"""LIMIT and OFFSET: keeps the source's rows in order; a change moves rows across the edges of the window.
+"""LIMIT and OFFSET: keeps the first of the source's rows in order; a change moves rows across the edges.
 
-Rows are kept as the byte strings of `plan/places.py`, so that comparisons need no terms. Invariant: a row has
-one entry per copy, up to the end of the window.
+All rows are a relation by ids. The *head* are the rows of the window and some more, in order, as the byte
+strings of `plan/places.py`, so that comparisons need no terms. When deletions have used up what is more, the
+next head is found among all rows, by columns. Windows for each of several keys keep all rows in the head.
+Invariants: a row of the head has one entry per copy, up to the end of the window; while there are rows after
+the head, it reaches beyond the window's end; `relation` is as before the epoch until `commit`.
 """
 
 from __future__ import annotations
@@ -15,48 +18,102 @@ import numpy as np
 from sortedcontainers import SortedList
 
 from sparqlive.live.terms import Terms
+from sparqlive.live.window_columns import first_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.places import Cut, Places
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.deadline import paced
-from sparqlive.zset.blocks import large_blocks
-from sparqlive.zset.relation import Row
-from sparqlive.zset.run import Column
+from sparqlive.zset.blocks import Block, joined, large_blocks
+from sparqlive.zset.relation import Relation, Row
+from sparqlive.zset.run import Column, Run
 from sparqlive.zset.zset import without_zeros
 
+SPARE_ROWS = 4_096
+"""A head begins with so many rows more than the window needs,"""
+_ROWS_TO_SPARE = 64
+"""or with one in so many of all rows, so that reading it again costs a deletion little."""
+_MOST_SPARE = 3
+PIECE_ROWS = 1 << 18
+"""So many rows are looked at together."""
 _MANY_ROWS = 300
 _SAMPLE = 1_000
 _OBJECT_BYTES = 33 + 8  # of a byte string, and a reference to it
 
 
 class OrderedRows:
-    """The rows of a window's source, in order. A change costs a search, independent of the number of rows."""
+    """The rows of a window's source. A change costs a search in the head."""
 
     def __init__(self, operator: op.Window, terms: Terms) -> None:
+        self._operator, self._terms = operator, terms
         self._window = Cut(operator, terms.order)
-        self._orders_of = terms.orders
         self._places, self._end = self._window.places, self._window.end
         # The window is the rows before its end, minus the rows before its offset.
         self._edges = [(operator.offset, -1)] if operator.offset else []
         if self._end is not None:
             self._edges.append((self._end, 1))
         self._most = max(edge for edge, _ in self._edges)
-        self._entries = SortedList()
-        self._weights: dict[bytes, int] = {}  # of the rows that have another weight than one
-        self._rows = 0
+        self.relation = Relation(len(operator.source.variables))
+        self._head = _Head()
+        self._before: _Head | None = None
+        """The head before the epoch, if another one was read in it."""
         self.pending: Mapping[Row, int] = {}
         self._carried = False
 
-    def load(self, rows: Mapping[Row, int]) -> None:
-        entries = []
-        for entry, weight in paced(self._entries_of(rows)):
-            entries.append(entry)
+    def load(self, rows: Mapping[Row, int] | Run) -> None:
+        self.take(Relation(self.relation.arity, rows))
+
+    def take(self, relation: Relation) -> None:
+        """Takes stored rows."""
+        self.relation = relation
+        self._head = self._head_of(relation)
+
+    # The head
+
+    def _size_of(self, rows: int) -> int:
+        """How many rows a head begins with."""
+        return self._most + max(SPARE_ROWS, rows // _ROWS_TO_SPARE)
+
+    def _head_of(self, relation: Relation) -> _Head:
+        rows = relation.size()[0]
+        size, found = self._size_of(rows), _Head()
+        if self._places.key_width or rows <= 2 * size:
+            entries = list(paced(self._entries_of(dict(relation.items()))))
+        else:
+            entries = self._first(relation, size)
+            found.last = entries[-1][0] if len(entries) == size else None
+        single = []
+        for entry, weight in entries:
+            single += [entry] * min(weight, self._most)
             if weight != 1:
-                self._weights[entry] = weight
-                entries += [entry] * (min(weight, self._most) - 1)
-        self._rows = len(rows)
-        entries.sort()
-        self._entries = SortedList(entries)
+                found.weights[entry] = weight
+        found.entries = SortedList(single)
+        return found
+
+    def _first(self, relation: Relation, size: int) -> list[tuple[bytes, int]]:
+        """The entries of the first rows of all, with their weights."""
+        width = relation.arity
+        waiting: list[Block] = []
+        count = 0
+        for block in paced(relation.blocks()):
+            waiting.append(block)
+            count += len(block.weights)
+            if count >= PIECE_ROWS + size:
+                waiting = [self._among_first(joined(waiting, width), size)]
+                count = len(waiting[0].weights)
+        rows = self._among_first(joined(waiting, width), size)
+        entries = zip(self._places.entries(rows.columns, self._orders_of), rows.weights.tolist(), strict=True)
+        return sorted(entries)[:size]
+
+    def _among_first(self, rows: Block, size: int) -> Block:
+        """The first rows, and at most as many others."""
+        rows = first_of(self._operator, self._terms, rows, size)
+        if len(rows.weights) <= 2 * size:
+            return rows
+        entries = list(self._places.entries(rows.columns, self._orders_of))
+        return rows.take(np.array(sorted(range(len(entries)), key=entries.__getitem__)[:size]))
+
+    def _orders_of(self, ids: Column) -> tuple[Sequence[bytes], Sequence[bytes]]:
+        return self._terms.orders(ids)
 
     def _entries_of(self, rows: Mapping[Row, int]) -> Iterator[tuple[bytes, int]]:
         """The entries of rows with their weights; those of many rows are made by columns."""
@@ -80,56 +137,78 @@ class OrderedRows:
     def commit(self) -> None:
         if not self._carried:
             self._take(self.pending)
-        self.pending, self._carried = {}, False
+        self.relation.add(self.pending)
+        self.pending, self._carried, self._before = {}, False, None
+        head = self._head
+        if not self._places.key_width and len(head.entries) > _MOST_SPARE * self._size_of(0):
+            size = self._size_of(self.relation.size()[0])
+            if len(head.entries) > _MOST_SPARE * size:
+                head.cut(size)
 
     def rollback(self) -> None:
-        if self._carried:
-            self._take({row: -weight for row, weight in self.pending.items()})
-        self.pending, self._carried = {}, False
+        if self._before is not None:
+            self._head = self._before
+        elif self._carried:
+            undone = {row: -weight for row, weight in self.pending.items()}
+            self._head.add(self._entries_of(undone), self._most)
+        self.pending, self._carried, self._before = {}, False, None
 
     def _take(self, delta: Mapping[Row, int]) -> dict[Row, int]:
         """Applies a change; returns the change of the window."""
-        if self._end is not None and not self._places.key_width and len(delta) > max(_MANY_ROWS, self._most):
-            return self._take_many(delta)
+        is_used_up = self._is_used_up_by(delta)
+        if is_used_up or (not self._places.key_width and len(delta) > max(_MANY_ROWS, self._most)):
+            return self._take_many(delta, is_used_up)
         change = dict(delta) if self._end is None else {}
+        last = self._head.last
         for row, weight in delta.items():
             entry = self._places.entry(row)
-            copies = self._weigh(entry, weight)
+            if last is not None and entry > last:
+                continue
+            copies = self._head.weigh(entry, weight, self._most)
             for _ in range(copies):
                 self._add(entry, row, change)
             for _ in range(-copies):
                 self._remove(entry, row, change)
         return without_zeros(change)
 
-    def _take_many(self, delta: Mapping[Row, int]) -> dict[Row, int]:
-        """Applies a change of more rows than the window has, which is read before and after."""
-        change = {row: -weight for row, weight in self._window.cut(self._weighted())}
-        entries = self._entries
-        for entry, weight in self._entries_of(delta):
-            copies = self._weigh(entry, weight)
-            for _ in range(copies):
-                entries.add(entry)
-            for _ in range(-copies):
-                entries.remove(entry)
-        for row, weight in self._window.cut(self._weighted()):
-            change[row] = change.get(row, 0) + weight
+    def _is_used_up_by(self, delta: Mapping[Row, int]) -> bool:
+        """Whether too little of the head may be left after a change, while there are rows after it."""
+        head = self._head
+        if head.last is None:
+            return False
+        left = len(head.entries) - self._most
+        if left >= -sum(weight for weight in delta.values() if weight < 0):
+            return False
+        gone = {row: weight for row, weight in delta.items() if weight < 0}
+        return left < -sum(weight for entry, weight in self._entries_of(gone) if entry <= head.last)
+
+    def _take_many(self, delta: Mapping[Row, int], is_used_up: bool) -> dict[Row, int]:
+        """Applies a change by the rows before the edges, before and after it."""
+        change = dict(delta) if self._end is None else {}
+        self._count_edges(change, -1)
+        if is_used_up:
+            after = self.relation.copy()
+            after.add(delta)
+            self._before, self._head = self._head, self._head_of(after)
+        else:
+            self._head.add(self._entries_of(delta), self._most)
+        self._count_edges(change, 1)
         return without_zeros(change)
 
-    def _weigh(self, entry: bytes, weight: int) -> int:
-        """Changes the weight of an entry; returns how many of it are to be added to the list, or removed."""
-        old = self._weights.get(entry) or int(entry in self._entries)
-        new = old + weight
-        assert new >= 0, "a row is removed more often than it occurs"
-        self._rows += (new > 0) - (old > 0)
-        if new > 1:
-            self._weights[entry] = new
-        else:
-            self._weights.pop(entry, None)
-        return min(new, self._most) - min(old, self._most)
+    def _count_edges(self, change: dict[Row, int], factor: int) -> None:
+        """Adds the rows before the edges to a change."""
+        for edge, sign in self._edges:
+            left = edge
+            for entry, weight in self._head.weighted():
+                if not left:
+                    break
+                row, weight = self._places.row(entry), min(weight, left)
+                change[row] = change.get(row, 0) + factor * sign * weight
+                left -= weight
 
     def _add(self, entry: bytes, row: Row, change: dict[Row, int]) -> None:
         """Adds an entry; before an edge, it pushes the last row across the edge."""
-        entries = self._entries
+        entries = self._head.entries
         start, stop = self._range(entry)
         place = entries.bisect_right(entry) - start
         for edge, sign in self._edges:
@@ -142,7 +221,7 @@ class OrderedRows:
 
     def _remove(self, entry: bytes, row: Row, change: dict[Row, int]) -> None:
         """Removes an entry; before an edge, the next row moves in across the edge."""
-        entries = self._entries
+        entries = self._head.entries
         start, stop = self._range(entry)
         place = entries.bisect_left(entry) - start
         for edge, sign in self._edges:
@@ -155,33 +234,35 @@ class OrderedRows:
 
     def _range(self, entry: bytes) -> tuple[int, int]:
         """The range of the rows with the same key."""
-        width = self._places.key_width
+        width, entries = self._places.key_width, self._head.entries
         if not width:
-            return 0, len(self._entries)
+            return 0, len(entries)
         key = entry[:width]
-        return self._entries.bisect_left(key), self._entries.bisect_left(key + b"\xff")
+        return entries.bisect_left(key), entries.bisect_left(key + b"\xff")
 
     # Reading
 
     def items(self) -> Iterator[tuple[Row, int]]:
-        with self._before():
-            yield from [(self._places.row(entry), weight) for entry, weight in self._weighted()]
+        return self.relation.items()
 
     def content(self) -> Iterator[tuple[Row, int]]:
-        with self._before():
-            yield from list(self._window.cut(self._weighted()))
+        with self._as_before():
+            if self._end is not None:
+                yield from list(self._window.cut(self._head.weighted()))
+                return
+            skipped: dict[Row, int] = {}
+            self._count_edges(skipped, 1)
+        for row, weight in self.relation.items():
+            weight += skipped.get(row, 0)
+            if weight:
+                yield row, weight
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
         return self._window.of(rows)
 
-    def _weighted(self) -> Iterator[tuple[bytes, int]]:
-        if not self._weights:
-            return ((entry, 1) for entry in self._entries)
-        return ((entry, self._weights.get(entry, 1)) for entry, _ in groupby(self._entries))
-
     @contextmanager
-    def _before(self) -> Iterator[None]:
-        """Context in which the state is that before the current epoch."""
+    def _as_before(self) -> Iterator[None]:
+        """Context in which the head is that before the current epoch."""
         if not self._carried:
             yield
             return
@@ -193,14 +274,61 @@ class OrderedRows:
             self.carry(pending)
 
     def __len__(self) -> int:
-        return self._rows
+        return len(self.relation)
 
     @property
     def nbytes(self) -> int:
         """Memory in bytes, estimated from a sample of the rows."""
-        sample = list(islice(self._entries, _SAMPLE))
+        entries = self._head.entries
+        sample = list(islice(entries, _SAMPLE))
         size = sum(map(len, sample)) / len(sample) if sample else 0
-        return int(self._rows * (_OBJECT_BYTES + size))
+        return self.relation.nbytes + int(len(entries) * (_OBJECT_BYTES + size))
+
+
+class _Head:
+    """The first rows in order: entries, and the weights of those that have another one than one.
+
+    `last`: rows after this entry are not in it; None if all rows are.
+    """
+
+    def __init__(self) -> None:
+        self.entries = SortedList()
+        self.weights: dict[bytes, int] = {}
+        self.last: bytes | None = None
+
+    def weigh(self, entry: bytes, weight: int, most: int) -> int:
+        """Changes the weight of an entry; returns how many copies of it are to be added, or removed."""
+        old = self.weights.get(entry) or int(entry in self.entries)
+        new = old + weight
+        assert new >= 0, "a row is removed more often than it occurs"
+        if new > 1:
+            self.weights[entry] = new
+        else:
+            self.weights.pop(entry, None)
+        return min(new, most) - min(old, most)
+
+    def add(self, rows: Iterable[tuple[bytes, int]], most: int) -> None:
+        """Applies a change."""
+        for entry, weight in rows:
+            if self.last is not None and entry > self.last:
+                continue
+            copies = self.weigh(entry, weight, most)
+            for _ in range(copies):
+                self.entries.add(entry)
+            for _ in range(-copies):
+                self.entries.remove(entry)
+
+    def cut(self, size: int) -> None:
+        """Keeps so many entries, and other copies of the last one."""
+        self.last = self.entries[size - 1]
+        end = self.entries.bisect_right(self.last)
+        self.entries = SortedList(self.entries[:end])
+        self.weights = {entry: weight for entry, weight in self.weights.items() if entry <= self.last}
+
+    def weighted(self) -> Iterator[tuple[bytes, int]]:
+        if not self.weights:
+            return ((entry, 1) for entry in self.entries)
+        return ((entry, self.weights.get(entry, 1)) for entry, _ in groupby(self.entries))
 
 
 def in_order(

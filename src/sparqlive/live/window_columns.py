@@ -1,6 +1,6 @@
 """The first rows of an order among many, for a query that is asked once: candidates are chosen by columns.
 
-Only the first sort key is looked at, and only if all its values are of one kind: integers, dates, date-times,
+Only the first sort key is looked at, and only if all its values are of one kind: numbers, dates, date-times,
 or strings. Invariant: no row is dropped that may be among the first.
 """
 
@@ -17,7 +17,7 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.column_tests import TermTexts
-from sparqlive.sparql.values import DATE, DATETIME, INTEGER, LANGSTRING, STRING
+from sparqlive.sparql.values import DATE, DATETIME, DOUBLE, INTEGER, LANGSTRING, STRING
 from sparqlive.zset.blocks import Block, joined
 from sparqlive.zset.relation import Row
 
@@ -39,22 +39,32 @@ def candidates(operator: op.Window, terms: Terms, blocks: Iterable[Block]) -> It
 def _candidates(operator: op.Window, terms: Terms, blocks: Iterable[Block]) -> Iterator[tuple[Row, int]]:
     assert operator.limit is not None
     rows, most = joined(blocks, len(operator.source.variables)), operator.offset + operator.limit
+    return first_of(operator, terms, rows, most).rows()
+
+
+def first_of(operator: op.Window, terms: Terms, rows: Block, most: int) -> Block:
+    """The rows that may be among the first ones."""
+    if not operator.order or not 0 < most < len(rows.weights):
+        return rows
     variable, is_descending = operator.order[0]
-    if 0 < most < len(rows.weights):
-        ids = rows.columns[operator.source.variables.index(variable)]
-        distinct, places = np.unique(ids, return_inverse=True)
-        if UNDEF not in distinct:
-            texts = TermTexts(terms.dictionary.column(distinct))
-            is_first = _among_first(texts, places, most, is_descending)
-            if is_first is not None:
-                rows = rows.take(np.flatnonzero(is_first[places]))
-    return rows.rows()
+    ids = rows.columns[operator.source.variables.index(variable)]
+    distinct, places = np.unique(ids, return_inverse=True)
+    if UNDEF in distinct:
+        return rows
+    is_first = _among_first(TermTexts(terms.dictionary.column(distinct)), places, most, is_descending)
+    return rows if is_first is None else rows.take(np.flatnonzero(is_first[places]))
 
 
 def _among_first(terms: TermTexts, places: Any, most: int, is_descending: bool) -> Any | None:
     """Which distinct terms may be among the first; None if kinds differ. `places`: those of all rows."""
     kinds = terms.kinds
     kind = kinds[0]
+    if (kinds <= DOUBLE).all() and not (kinds == INTEGER).all():
+        nearest, _ = terms.typed("nearest")
+        if np.isnan(nearest).any():
+            return None
+        nearest = -nearest if is_descending else nearest
+        return nearest <= np.partition(nearest[places], most - 1)[most - 1]
     if not (kinds == kind).all():
         return None
     if kind in (STRING, LANGSTRING):
