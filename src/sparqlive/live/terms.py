@@ -179,15 +179,17 @@ class Terms:
 
     def order_keys(self, numbers: Ids) -> list[tuple[bytes, bytes]]:
         """The sort keys of sorted, distinct ids; those that are in no cache are made by columns."""
-        base, unbound = self._base, order_bytes(None)
-        known = self._orders if base is None or self.dictionary.has_own_terms else base._orders
+        known, unbound = (self._base or self)._orders, order_bytes(None)
         found: list[Any] = [unbound if number == UNDEF else known.get(number) for number in numbers.tolist()]
         missing = [place for place, key in enumerate(found) if key is None]
         texts = self.dictionary.column(numbers[missing]).to_pylist()
         for place, text in zip(missing, paced(texts), strict=True):
             found[place] = _order_of(text)
         if len(known) + len(missing) <= _CACHED_VALUES:
-            known.update((int(numbers[place]), found[place]) for place in missing)
+            has_own = self.dictionary.has_own
+            for place, number in zip(missing, numbers[missing].tolist(), strict=True):
+                if self._base is None or not has_own(number):
+                    known[number] = found[place]
         return found
 
     def condition(

@@ -488,7 +488,7 @@ class Dictionary:
     def terms_of(self, numbers: Ids) -> list[Term | None]:
         """The terms of many ids; None for UNDEF. Those that are in no cache are decoded by columns."""
         older = self._older
-        cached = self if type(older) is not Dictionary or self.has_own_terms else older
+        cached = older if type(older) is Dictionary else self  # ids of terms entered here are not there
         distinct, places = np.unique(numbers, return_inverse=True)
         found = np.fromiter(map(cached.terms.get, distinct.tolist()), object, len(distinct))
         unknown = np.fromiter((term is None for term in found), bool, len(found))
@@ -496,9 +496,9 @@ class Dictionary:
         if len(missing):
             texts = self.column(distinct[missing]).to_pylist()
             found[missing] = np.fromiter(map(term_of, texts), object, len(texts))
-            if len(cached.terms) > _CACHED_TERMS:
-                cached._former_terms, cached.terms = cached.terms, _Terms(cached)
-            cached.terms.update(zip(distinct[missing].tolist(), found[missing], strict=True))
+            for number, term in zip(distinct[missing].tolist(), found[missing], strict=True):
+                if cached is self or not self.has_own(number):
+                    cached._remember(number, term)
         return list(found[places].tolist())
 
     def _remember(self, number: int, term: Any) -> None:
