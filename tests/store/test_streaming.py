@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparqlive.store import runs
+from sparqlive.store import runs, streaming
 from sparqlive.store.compaction import Writer
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.runs import RunFile
+from sparqlive.store.seeking import Readers
 from sparqlive.store.streaming import Piece, StoredParts, difference
 from tests.conftest import examples
 
@@ -57,6 +58,22 @@ def test_pieces_are_the_sum_in_order(
                 total[row] = total.get(row, 0) + weight
         assert found == sorted((row, weight) for row, weight in total.items() if weight)
         assert all(len(weights) <= 3 * (2 + len(deltas)) + len(few) for _, weights in parts.pieces())
+
+
+def test_rows_of_keys_are_found_unless_they_are_too_many(tmp_path: Path) -> None:
+    place, base = LocalPlace(tmp_path, "."), {(n % 7, n): 1 for n in range(40)}
+    later, few = {(3, 3): -1, (3, 100): 1}, np.array([[3, 101, 2], [4, 4, -1]], dtype=np.int64)
+    parts = StoredParts(place, _RELATION, 2, written(place, base, None), written(place, later, 1), few)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streaming, "ROWS_PER_SEARCH", 1)
+        patch.setattr(streaming, "_READ_ROWS", 9)
+        found = parts.having(Readers(place), np.array([3]))
+        assert found is not None
+        wanted = [(*row, 1) for row in base if row[0] == 3] + [(3, 3, -1), (3, 100, 1), (3, 101, 2)]
+        assert sorted(map(tuple, found.tolist())) == sorted(wanted)
+        assert parts.having(Readers(place), np.array([3, 4])) is None, (
+            "they have more than nine rows in files"
+        )
 
 
 def test_rows_without_columns_are_counted() -> None:

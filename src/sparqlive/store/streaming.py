@@ -30,7 +30,7 @@ Piece = tuple[Sequence[Column], Column]
 _PIECE_ROWS = 1 << 15
 """Of each file, at most so many rows are added up at once."""
 _READ_ROWS = 1_000_000
-"""Of relations with fewer rows, single rows are always searched."""
+"""Of relations with fewer rows, single rows are always searched; no more are taken in."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,8 @@ class StoredParts:
     def having(self, readers: Readers, keys: Column) -> Column | None:
         """Rows whose first column has one of the sorted keys, each with its weight last.
 
-        A row may be there several times: its weight is the sum. None if reading all rows is cheaper.
+        A row may be there several times: its weight is the sum. None if reading all rows is cheaper, or if
+        there are too many for this process.
         """
         size = sum(run.rows for run in (*self.runs, *self.delta_runs))
         if not self.width or len(keys) * ROWS_PER_SEARCH > size > _READ_ROWS:
@@ -68,15 +69,22 @@ class StoredParts:
         found = [self.rows[np.isin(self.rows[:, 0], keys)]]
         ends = [run.first[0] for run in self.runs[1:]]
         bounded = [*zip_longest(self.runs, ends), *((run, None) for run in self.delta_runs)]
+        places, count = list[tuple[RunFile, Column, Column]](), 0
         for run, end in bounded:
             start = int(np.searchsorted(keys, run.first[0], "left"))
             stop = len(keys) if end is None else int(np.searchsorted(keys, end, "right"))
             if start < stop:
-                reader = readers.of(run)
-                names = names_of(self.name, self.width, is_delta=run.epoch is not None)
-                low, high = reader.find(names[0], keys[start:stop])
-                found.append(np.column_stack(reader.rows(names, low, high)))
+                low, high = readers.of(run).find(self._names(run)[0], keys[start:stop])
+                places.append((run, low, high))
+                count += int((high - low).sum())
+                if count > _READ_ROWS:
+                    return None
+        for run, low, high in places:
+            found.append(np.column_stack(readers.of(run).rows(self._names(run), low, high)))
         return np.concatenate(found)
+
+    def _names(self, run: RunFile) -> tuple[str, ...]:
+        return names_of(self.name, self.width, is_delta=run.epoch is not None)
 
     def total_weight(self) -> int:
         """The number of rows, counted with their multiplicity."""
@@ -108,7 +116,7 @@ class StoredParts:
         return _Cursor(map(self._stacked, groups))  # a loop would keep the columns beside the rows
 
     def _groups(self, run: RunFile) -> Iterator[Sequence[Column]]:
-        return read_groups(self.place, run, names_of(self.name, self.width, is_delta=run.epoch is not None))
+        return read_groups(self.place, run, self._names(run))
 
     def _stacked(self, columns: Sequence[Column]) -> Column:
         return np.column_stack(_with_weights(columns, self.width))
