@@ -478,13 +478,6 @@ class Dictionary:
             return map(self.term, row)
         return map(older.terms.__getitem__, row)
 
-    def reader(self) -> Callable[[int], Term | None]:
-        """`term`, for many ids that are all entered by now."""
-        older = self._older
-        if type(older) is not Dictionary or self.has_own_terms:
-            return self.term
-        return older.terms.__getitem__
-
     def terms_of(self, numbers: Ids) -> list[Term | None]:
         """The terms of many ids; None for UNDEF. Those that are in no cache are decoded by columns."""
         older = self._older
@@ -496,9 +489,12 @@ class Dictionary:
         if len(missing):
             texts = self.column(distinct[missing]).to_pylist()
             found[missing] = np.fromiter(map(term_of, texts), object, len(texts))
-            for number, term in zip(distinct[missing].tolist(), found[missing], strict=True):
-                if cached is self or not self.has_own(number):
-                    cached._remember(number, term)
+            made = dict(zip(distinct[missing].tolist(), found[missing], strict=True))
+            if cached is not self and self.has_own_terms:
+                made = {number: term for number, term in made.items() if not self.has_own(number)}
+            if len(cached.terms) > _CACHED_TERMS:
+                cached._former_terms, cached.terms = cached.terms, _Terms(cached)
+            cached.terms.update(made)
         return list(found[places].tolist())
 
     def _remember(self, number: int, term: Any) -> None:
@@ -527,9 +523,9 @@ class Dictionary:
 
     def triples(self, numbers: Iterable[tuple[int, ...]]) -> Iterator[Quad]:
         """Decodes quads of the unnamed graph from the ids of subject, predicate and object."""
-        term = self.reader()
+        terms_in = self.terms_in
         for row in numbers:
-            yield Quad(*map(term, row))  # type: ignore[arg-type]
+            yield Quad(*terms_in(row))  # type: ignore[arg-type]
 
     # Terms of a store
 

@@ -56,10 +56,6 @@ class TermTexts:
     def __len__(self) -> int:
         return len(self.texts)
 
-    def take(self, places: Any) -> TermTexts:
-        """Some of the terms."""
-        return TermTexts(self.texts.take(pa.array(places)))
-
     @cached_property
     def _first(self) -> Any:
         """The first byte of each text."""
