@@ -18,6 +18,7 @@ from sparqlive.live.maintained import Inputs, Maintained
 from sparqlive.live.scan import scope_of
 from sparqlive.plan import operators as op
 from sparqlive.quads.current import Quads
+from sparqlive.quads.leaves import KINDS
 from sparqlive.quads.scope import PREDICATE, Change, Scope
 from sparqlive.sparql.algebra import Var
 from sparqlive.zset.columns import ColumnRows, group_starts
@@ -111,7 +112,7 @@ class Dispatcher:
     def __init__(self, quads: Quads) -> None:
         self._quads = quads
         self._tables: dict[Scope, _Tables] = {}
-        self._counted: dict[Any, dict[_Leaf, int]] = {}
+        self._by_leaf: dict[Any, dict[_Leaf, int]] = {}
 
     def add(self, plan: Maintained, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
         """Enters the leaves of a plan; for a plan with parameters, once per row of parameters."""
@@ -152,12 +153,8 @@ class Dispatcher:
         """The table of a leaf, and its key there."""
         scope = scope_of(plan.compiler.terms.dictionary, leaf.graph)
         self._quads.watch(scope)
-        if isinstance(leaf, op.Nodes):
-            self._quads.nodes(scope)
-            return self._counted, ("nodes", scope)
-        if isinstance(leaf, op.Names):
-            self._quads.names(scope)
-            return self._counted, ("names", scope)
+        if isinstance(leaf, op.Nodes | op.Names):
+            return self._by_leaf, ("nodes" if isinstance(leaf, op.Nodes) else "names", scope)
         predicate, positions, key = _constants(plan, leaf, parameters)
         tables = self._tables.setdefault(scope, {}).setdefault(predicate, {})
         return tables.setdefault(positions, _Table(positions)).leaves, key
@@ -172,11 +169,11 @@ class Dispatcher:
                     _match_columns(tables, changes, found)
                 else:
                     _match(tables, changes, found)
-            for kind in ("nodes", "names"):
-                for plan, number in self._counted.get((kind, scope), ()):
-                    counted = self._quads.counted_delta(kind, scope)
-                    if counted:
-                        found.setdefault(plan, {})[number] = _leaf_rows(plan, number, counted)
+            for kind in KINDS:
+                plans = self._by_leaf.get((kind, scope), ())
+                rows = self._quads.delta(kind, scope) if plans else []
+                for plan, number in plans if rows else ():
+                    found.setdefault(plan, {})[number] = _leaf_rows(plan, number, rows)
         return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from sparqlive.quads.base import POSITIONS, Base, NoBase, WholeOrder
 from sparqlive.quads.columns import PairTable, sorted_run, tables_of, whole_order
-from sparqlive.quads.counted import Counted, Kind
+from sparqlive.quads.leaves import Delta, GraphNames, Kind, Nodes
 from sparqlive.quads.lookup import Lookup, OneGraphPairs, quads_with
 from sparqlive.quads.merged import MergedPairs
 from sparqlive.quads.parts import Part
@@ -28,7 +28,7 @@ from sparqlive.quads.reader import own_graph, readers_by_identity
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.zset.columns import ColumnRows, Mask, group_starts, last_rows
-from sparqlive.zset.relation import KeyedRelation, Row
+from sparqlive.zset.relation import KeyedRelation
 from sparqlive.zset.run import Column
 
 __all__ = ["GRAPH", "OBJECT", "PREDICATE", "SUBJECT", "Change", "PairTable", "Quad", "Quads", "Scope"]
@@ -54,7 +54,6 @@ class Quads:
         self._is_split = False
         """Whether some part has, or had, quads in several graphs."""
         self._orders: dict[tuple[WholeOrder, int], KeyedRelation] = {}
-        self._counted: dict[Scope, dict[Kind, Counted]] = {}
         self._single: dict[int, Scope] = {}
         self._plural: set[Scope] = set()
         self._readers: dict[tuple[Any, ...], Any] = {}
@@ -87,7 +86,7 @@ class Quads:
                 self._is_loading = False
 
     def _apply_unseen(self, changes: ColumnRows) -> None:
-        """Applies the changes after a new base, which plans have seen, and which are counted."""
+        """Applies the changes after a new base, which plans have seen."""
         self._stage_parts(changes)
         for (order, _), relation in self._orders.items():
             self._stage_order(relation, POSITIONS[order], changes)
@@ -302,28 +301,24 @@ class Quads:
             found = self._readers[key] = Lookup(self, scope, predicate, order, key_length)
         return found
 
-    def nodes(self, scope: Scope) -> KeyedRelation:
+    def nodes(self, scope: Scope) -> Nodes:
         """Subjects and objects: node (→ graph, for named graphs)."""
-        return self._of_counted("nodes", scope)
-
-    def names(self, scope: Scope) -> KeyedRelation:
-        """The names of graphs that have a quad, as keys without values."""
-        return self._of_counted("names", scope)
-
-    def _of_counted(self, kind: Kind, scope: Scope) -> KeyedRelation:
-        counted = self._counted.setdefault(scope, {})
-        found = counted.get(kind)
+        found: Nodes | None = self._readers.get(("nodes", scope))
         if found is None:
-            found = Counted(kind, scope)
-            found.load(quads_with(self, scope, {}))
-            counted[kind] = found
-            found.stage(self.staged.get(scope, ()))
-            self._readers[kind, scope] = found.relation
-        return found.relation
+            found = self._readers["nodes", scope] = Nodes(self, scope)
+        return found
 
-    def counted_delta(self, kind: Kind, scope: Scope) -> list[tuple[Row, int]]:
-        """The sign changes of the nodes or names of a scope in the staged batch."""
-        return self._counted[scope][kind].delta
+    def names(self, scope: Scope) -> GraphNames:
+        """The names of graphs that have a quad, as keys without values."""
+        found: GraphNames | None = self._readers.get(("names", scope))
+        if found is None:
+            found = self._readers["names", scope] = GraphNames(self, scope)
+        return found
+
+    def delta(self, kind: Kind, scope: Scope) -> Delta:
+        """The nodes or names of a scope that come and go with the staged batch."""
+        leaf = self.nodes(scope) if kind == "nodes" else self.names(scope)
+        return leaf.delta(self.staged.get(scope, ()))
 
     def tables(self, scope: Scope, predicate: int | None, after: bool) -> Iterator[PairTable]:
         """The quads of a scope as columns, before or after the current epoch.
@@ -398,9 +393,6 @@ class Quads:
             for (order, _), relation in self._orders.items():
                 self._stage_order(relation, POSITIONS[order], changes)
         self.staged = self._by_scope(changes)
-        for scope, listed in self.staged.items() if self._counted else ():
-            for counted in self._counted.get(scope, {}).values():
-                counted.stage(listed)
         self.size += self._staged_size
 
     def _stage_parts(self, changes: Sequence[Change]) -> None:
@@ -495,10 +487,6 @@ class Quads:
             if self._changes:
                 for relation in self._orders.values():
                     relation.commit()
-            for scope in self.staged if self._counted else ():
-                for counted in self._counted.get(scope, {}).values():
-                    counted.commit()
-                    counted.relation.commit()
             self._end_epoch()
 
     def _end_epoch(self) -> None:
@@ -525,10 +513,6 @@ class Quads:
                 part.rollback()
             for relation in self._orders.values():
                 relation.rollback()
-            for scope in self.staged:
-                for counted in self._counted.get(scope, {}).values():
-                    counted.rollback()
-                    counted.relation.rollback()
             self._end_epoch()
 
     def add(self, changes: Sequence[Change]) -> None:
@@ -664,16 +648,12 @@ class Quads:
         for (order, _), relation in self._orders.items():
             rows = {tuple(quad[i] for i in POSITIONS[order]) for quad in quads}
             assert set(relation.rows_before()) == rows, "an order differs from the quads"
-        for scope, counted in self._counted.items():
-            for one in counted.values():
-                one.check(quads_with(self, scope, {}))
 
     @property
     def nbytes(self) -> int:
         """Memory of all orders in bytes."""
         orders = sum(relation.nbytes for relation in self._orders.values())
-        counted = sum(c.relation.nbytes for found in self._counted.values() for c in found.values())
-        return orders + counted + sum(part.nbytes for part in list(self._parts.values()))
+        return orders + sum(part.nbytes for part in list(self._parts.values()))
 
 
 def _quads_of(part: Part) -> Iterator[Quad]:

@@ -246,6 +246,29 @@ class KeyedRelation:
         changed = self.pending.get(key)
         return self.count_before(key) + (0 if changed is None else sum(changed.values()))
 
+    def keys_before(self) -> Iterator[Any]:
+        """The keys of one column that have rows; each costs a search in the run."""
+        return self._keys([self.overlay], self.count_before)
+
+    def keys_after(self) -> Iterator[Any]:
+        if self.next is not None:
+            return self.next.keys_before()
+        return self._keys([self.overlay, self.pending], self.count_after)
+
+    def _keys(self, layers: Sequence[Layer], count: Callable[[int], int]) -> Iterator[int]:
+        assert self.key_length == 1
+        changed = set(chain.from_iterable(layers))
+        if self.late is not None:
+            changed.update(np.unique(self.late.columns[0]).tolist())
+        if self.run is not None:
+            place, first = 0, self.run.views[0]
+            while place < self.run.length:
+                key = first[place]
+                place = self.run.range_one(key)[1]
+                if key not in changed:
+                    yield key
+        yield from (key for key in changed if count(key))
+
     def rows_before(self) -> Iterator[Row]:
         """All rows, in no particular order."""
         rows = iter(()) if self.run is None else self.run.rows()
