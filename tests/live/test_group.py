@@ -15,11 +15,13 @@ from sparqlive.live import group
 from sparqlive.live.group import Groups
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
-from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.sparql import aggregates
 from sparqlive.sparql.algebra import Aggregate, Var
 from sparqlive.zset.run import Run, RunRows
 from sparqlive.zset.zset import add_into
 from tests.conftest import times
+from tests.nasty_terms import TERMS
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +33,15 @@ MANY = 20_000  # more than an overlay holds
 Row = tuple[int, ...]
 
 
+@pytest.fixture(params=[64, 2], ids=["", "short heads"])
+def heads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many of the first values a group knows: with few, it often has to read its rows again."""
+    monkeypatch.setattr(aggregates, "_HEAD", request.param)
+    monkeypatch.setattr(aggregates, "_FEWEST_FIRST", 2 * request.param)
+
+
 @pytest.fixture
-def terms() -> Terms:
+def terms(heads: None) -> Terms:
     return Terms(Dictionary())
 
 
@@ -75,6 +84,48 @@ def test_changes_of_a_large_state_equal_evaluation(terms: Terms, groups: int) ->
     assert content == dict(kept.evaluate(rows.items()))
     assert dict(kept.content()) == content
     assert dict(kept.items()) == rows
+
+
+@pytest.mark.parametrize("seed", range(times(3, 30)))
+def test_the_first_values_leave(terms: Terms, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Terms of all kinds come and go, the first ones most often; runs, overlays, large changes, rollbacks."""
+    monkeypatch.setattr(group, "COLUMN_ROWS", 4)
+    chance = random.Random(seed)
+    columns = (G, X, Var("y"))
+    named = [("MIN", X), ("MAX", X), ("SAMPLE", X), ("MAX", columns[2]), ("MIN", columns[2])]
+    own = tuple((Var(f"{name}{n}"), Aggregate(name, argument)) for n, (name, argument) in enumerate(named))
+    kept = Groups(op.Group(op.Table(columns, ()), (G,), own), terms)
+    ids = [
+        *map(terms.dictionary.id_of, TERMS),
+        *(terms.dictionary.id_of(ox.Literal(n / 4)) for n in range(60)),
+    ]
+    names, rows = ids[:2], dict[Row, int]()
+    for _ in range(80):
+        before = dict(kept.evaluate(rows.items()))
+        first = {number for row in before for number in row[1:]}
+        gone = [row for row in rows if first & {*row[1:]} or not chance.randrange(40)]
+        delta = {row: -rows[row] for row in gone if chance.randrange(3)}
+        for _ in range(chance.choice([0, 1, 30])):
+            row = (chance.choice(names), chance.choice(ids), chance.choice([UNDEF, *ids, *ids]))
+            if row not in rows:
+                delta[row] = chance.choice([1, 2])
+        after = dict(rows)
+        add_into(after, delta)
+        how = chance.randrange(4)
+        if how == 0 and delta:
+            made = [np.array(column, np.int64) for column in zip(*delta, strict=True)]
+            kept.stage(RunRows(Run.sort(made, np.array(list(delta.values()), np.int64))))
+        else:
+            for _ in range(chance.choice([0, 0, 1])):
+                kept.carry(delta)
+                kept.rollback()
+            add_into(before, kept.carry(delta))
+            assert before == dict(kept.evaluate(after.items()))
+        kept.commit()
+        rows = after
+        if how == 3:
+            kept.load(dict(rows))
+    assert dict(kept.content()) == dict(kept.evaluate(rows.items()))
 
 
 def test_a_delta_that_was_computed_elsewhere(terms: Terms) -> None:

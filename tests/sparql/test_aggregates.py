@@ -182,11 +182,11 @@ def test_an_integer_that_is_too_long_is_an_error() -> None:
     assert total(*[nines] * 11) is None
 
 
-def test_the_heap_forgets_what_has_left() -> None:
+def test_the_head_forgets_what_has_left() -> None:
     changing = Changing([Aggregate("MAX", X)])
     for number in range(1000):
         changing.add(literal(str(number), "integer"), 1)
     for number in range(990):
         changing.add(literal(str(number), "integer"), -1)
     assert changing.results() == [literal("999", "integer")]
-    assert len(changing.group.accumulators[0]._heap) < 100  # type: ignore[attr-defined]
+    assert len(changing.group.accumulators[0]._head) < 200  # type: ignore[attr-defined]

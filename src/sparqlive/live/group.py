@@ -24,6 +24,7 @@ from sparqlive.zset.columns import COLUMN_ROWS
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run, RunRows
+from sparqlive.zset.zset import add_into
 
 BYTES_PER_GROUP = 500
 MOST_GROUPS = 50_000
@@ -161,6 +162,11 @@ class Groups(Grouped):
             for change in self._large[known.seen :]:
                 self._take_in(key, known, Relation(self._rows.arity, change))
             known.seen = len(self._large)
+        else:
+            return known
+        if self._grouping.is_used_up(known.group):
+            self._read_again(key, known, {})
+        known.row = self._row(key, known.group)
         return known
 
     def _take_in(self, key: Row, known: _GroupState, rows: Relation) -> int:
@@ -169,9 +175,18 @@ class Groups(Grouped):
         for columns, weights in rows.beginning(key):
             self._grouping.add_all(known.group, columns, weights)
             count += len(weights)
-        if count:
-            known.row = self._row(key, known.group)
         return count
+
+    def _read_again(self, key: Row, known: _GroupState, change: Mapping[Row, int]) -> None:
+        """Creates the accumulators of a group from its rows before the epoch, and a change."""
+        self._rows.merge()
+        rows = beginning(self._rows, key)
+        width = self._width
+        add_into(rows, {row: weight for row, weight in change.items() if row[:width] == key})
+        known.group = self._grouping.group()
+        if rows:
+            columns = list(zip(*rows, strict=True))
+            self._grouping.add_all(known.group, columns, list(rows.values()))
 
     def kept(self) -> Kept:
         """The rows before the epoch."""
@@ -193,7 +208,10 @@ class Groups(Grouped):
                 known = touched[key] = known_group(key)
             add(known.group, row, weight)
         result: dict[Row, int] = {}
+        is_used_up = self._grouping.is_used_up
         for key, known in touched.items():
+            if is_used_up(known.group):
+                self._read_again(key, known, delta)
             old, new = known.row, self._row(key, known.group)
             if old != new:
                 known.row = new
@@ -268,3 +286,12 @@ class Groups(Grouped):
     def nbytes(self) -> int:
         """Memory in bytes, estimated for the groups in memory."""
         return self._rows.nbytes + BYTES_PER_GROUP * len(self._groups)
+
+
+def beginning(relation: Relation, key: Row) -> dict[Row, int]:
+    """The rows of the runs of a relation that begin with a key."""
+    found: dict[Row, int] = {}
+    for columns, weights in relation.beginning(key):
+        for row, weight in zip(zip(*columns, strict=True), weights, strict=True):
+            found[row] = found.get(row, 0) + weight
+    return {row: weight for row, weight in found.items() if weight}

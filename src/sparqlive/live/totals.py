@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparqlive.live.group import BYTES_PER_GROUP, MOST_GROUPS, Grouped, Groups
+from sparqlive.live.group import BYTES_PER_GROUP, MOST_GROUPS, Grouped, Groups, beginning
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.totals import follows_from_totals, places_of_others, places_of_wide, width
@@ -117,8 +117,8 @@ class TotalGroups(Grouped):
         """A group, created from its stored totals if it is not in memory yet."""
         known = self._groups.get(key)
         if known is None:
-            totals = _only(_beginning(self.totals, key))
-            known = self._groups[key] = self._known(key, totals, _beginning(self.others, key))
+            totals = _only(beginning(self.totals, key))
+            known = self._groups[key] = self._known(key, totals, beginning(self.others, key))
         return known
 
     def _known(self, key: Row, totals: Row | None, others: Mapping[Row, int]) -> _Known:
@@ -249,15 +249,6 @@ class TotalGroups(Grouped):
 def _change_to(relation: Relation, rows: Rows) -> Mapping[Row, int]:
     whole = relation.whole()
     return change_between(dict(relation.items()) if whole is None else whole, rows)
-
-
-def _beginning(relation: Relation, key: Row) -> dict[Row, int]:
-    """The rows of the runs that begin with a key."""
-    found: dict[Row, int] = {}
-    for columns, weights in relation.beginning(key):
-        for row, weight in zip(zip(*columns, strict=True), weights, strict=True):
-            found[row] = found.get(row, 0) + weight
-    return {row: weight for row, weight in found.items() if weight}
 
 
 def _only(rows: Mapping[Row, int]) -> Row | None:

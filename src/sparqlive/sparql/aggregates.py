@@ -13,11 +13,11 @@ that do not fit (`exact_parts`), the *others*, such as floating point numbers, a
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from heapq import heapify, heappop, heappush
+from heapq import nlargest, nsmallest
 from typing import Any, Final, Protocol, TypeAlias
 
 from sparqlive.sparql.algebra import Aggregate
@@ -40,6 +40,7 @@ from sparqlive.sparql.values import (
     single,
     string,
     text_too_long,
+    to_double,
 )
 
 ValueOf: TypeAlias = Callable[[int], Value | None]
@@ -49,7 +50,11 @@ SUMS: Final = ("SUM", "AVG")
 HALF: Final = 1 << 48
 """Sums that may need more than 64 bits are two totals: so many halves, rounded to zero, and the rest."""
 _FLOAT_BITS: Final = 1074  # every double is a multiple of 2 ** -1074
-_FEWEST_STALE: Final = 16
+_HEAD: Final = 64
+"""So many of the first values of a group are kept for MIN, MAX and SAMPLE at least,"""
+_VALUES_TO_HEAD: Final = 64
+"""and one in so many: reading a group again, when they have left, costs each of them little."""
+_FEWEST_FIRST: Final = 2 * _HEAD
 _LARGEST: Final = 1 << 63
 """Integers in the range of 64 bits fit into totals."""
 
@@ -88,6 +93,7 @@ class Grouping:
         self._makers = [_maker(aggregate, value_of) for aggregate, _ in aggregates]
         self._columns = [column for _, column in aggregates]
         self._summed = [n for aggregate, n in aggregates if n is not None and aggregate.name in SUMS]
+        self._has_extremes = any(aggregate.name in ("MIN", "MAX", "SAMPLE") for aggregate, _ in aggregates)
         self._member = member
         self._value_of = value_of
 
@@ -111,6 +117,12 @@ class Grouping:
         group.weight += sum(weights)
         for accumulator, column in zip(group.accumulators, self._columns, strict=True):
             accumulator.add_all(rows if column is None else columns[column], weights)
+
+    def is_used_up(self, group: Group) -> bool:
+        """Whether its rows have to be added to a new group, because the first values are not known."""
+        return self._has_extremes and any(
+            isinstance(accumulator, _Extreme) and accumulator.is_used_up for accumulator in group.accumulators
+        )
 
     def restored(self, totals: Sequence[int]) -> Group:
         """A group, from its totals; `add_others` adds what they leave out."""
@@ -174,11 +186,11 @@ def _maker(aggregate: Aggregate, value_of: ValueOf) -> Callable[[], Accumulator]
             case "AVG":
                 return _Average(value_of)
             case "MIN":
-                return _Extreme(value_of, _ascending)
+                return _Extreme(value_of, is_last=False)
             case "MAX":
-                return _Extreme(value_of, _Descending)
+                return _Extreme(value_of, is_last=True)
             case "SAMPLE":
-                return _Sample(value_of, _ascending)
+                return _Sample(value_of, is_last=False)
             case "GROUP_CONCAT":
                 return _Concatenation(value_of, aggregate.separator)
         raise AssertionError(f"There is no aggregate {aggregate.name}.")
@@ -454,36 +466,27 @@ def _to_odd(numerator: int, denominator: int) -> float:
     return math.nextafter(near, math.inf if difference > 0 else -math.inf)
 
 
-class _Descending:
-    """A key in reverse order."""
+class _Extreme:
+    """The first value in the order of terms, or the last one.
 
-    __slots__ = ("key",)
-
-    def __init__(self, key: OrderKey) -> None:
-        self.key = key
-
-    def __lt__(self, other: _Descending) -> bool:
-        return other.key < self.key
-
-
-def _ascending(key: OrderKey) -> OrderKey:
-    return key
-
-
-class _Extreme(_OneByOne):
-    """The first value in an order, in a heap whose removed entries are dropped when they reach the top.
-
-    `_weights` has each id in the heap; removed (stale) ones have weight zero.
+    The *head* has the first values in order, or the last ones, with their weights. `_edge`: values beyond
+    this entry are not in the head; None if all are.
     """
 
-    __slots__ = ("_errors", "_heap", "_order", "_stale", "_value_of", "_weights")
+    __slots__ = ("_added", "_edge", "_errors", "_head", "_is_last", "_value_of", "_weights")
 
-    def __init__(self, value_of: ValueOf, order: Callable[[OrderKey], Any]) -> None:
+    def __init__(self, value_of: ValueOf, is_last: bool) -> None:
         self._value_of = value_of
-        self._order = order
+        self._is_last = is_last
+        self._head: list[tuple[OrderKey, int]] = []
         self._weights: dict[int, int] = {}
-        self._heap: list[tuple[Any, int]] = []
-        self._errors = self._stale = 0
+        self._edge: tuple[OrderKey, int] | None = None
+        self._errors = self._added = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether there are values beyond the head, and none in it."""
+        return not self._head and self._edge is not None
 
     def add(self, element: int, weight: int) -> None:
         if not element:
@@ -491,33 +494,82 @@ class _Extreme(_OneByOne):
             return
         old = self._weights.get(element)
         if old is None:
-            self._weights[element] = weight
-            heappush(self._heap, self._entry(element))
-            return
-        new = self._weights[element] = old + weight
-        self._stale += (not new) - (not old)
-        if self._stale > max(_FEWEST_STALE, len(self._heap) // 2):
-            self._weights = {number: there for number, there in self._weights.items() if there}
-            self._heap = [entry for entry in self._heap if entry[1] in self._weights]
-            heapify(self._heap)
-            self._stale = 0
+            self._insert(self._entry(element), weight)
+        elif old + weight:
+            self._weights[element] = old + weight
+        else:
+            del self._weights[element]
+            del self._head[bisect_left(self._head, self._entry(element))]
 
-    def _entry(self, element: int) -> tuple[Any, int]:
-        return self._order(order_key(self._value_of(element))), element
+    def add_all(self, elements: Sequence[int], weights: Sequence[int]) -> None:
+        few = len(elements) < _FEWEST_FIRST
+        added: dict[int, int] = {}
+        for element, weight in paced(zip(elements, weights, strict=True)):
+            if few or weight < 0 or not element:
+                self.add(element, weight)
+            else:
+                added[element] = added.get(element, 0) + weight
+        self._added += len(added)
+        first = nlargest if self._is_last else nsmallest
+        entries = first(self._most, map(self._entry, self._among_first(list(added))))
+        if len(entries) < len(added):
+            self._end_at(entries[-1])
+        for entry in entries:
+            known = self._weights.get(entry[1])
+            if known is None:
+                self._insert(entry, added[entry[1]])
+            else:
+                self._weights[entry[1]] = known + added[entry[1]]
+
+    @property
+    def _most(self) -> int:
+        return max(_HEAD, self._added // _VALUES_TO_HEAD)
+
+    def _insert(self, entry: tuple[OrderKey, int], weight: int) -> None:
+        edge, head = self._edge, self._head
+        if edge is not None and (entry < edge if self._is_last else edge < entry):
+            return
+        insort(head, entry)
+        self._weights[entry[1]] = weight
+        if len(head) > _FEWEST_FIRST and len(head) > 2 * self._most:
+            self._end_at(head[-self._most if self._is_last else self._most - 1])
+
+    def _end_at(self, entry: tuple[OrderKey, int]) -> None:
+        """Leaves out what is beyond an entry."""
+        edge, head = self._edge, self._head
+        if edge is not None and (entry < edge if self._is_last else edge < entry):
+            entry = edge
+        self._edge = entry
+        beyond = slice(bisect_left(head, entry)) if self._is_last else slice(bisect_right(head, entry), None)
+        for _, element in head[beyond]:
+            del self._weights[element]
+        del head[beyond]
+
+    def _among_first(self, elements: list[int]) -> list[int]:
+        """The elements that may be in the head; of numbers, by the nearest doubles."""
+        most = self._most
+        if len(elements) <= most:
+            return elements
+        values = [self._value_of(element) for element in elements]
+        if any(value is None or value.kind > DOUBLE or value.value != value.value for value in values):
+            return elements
+        nearest = [to_double(value.value) for value in values if value is not None]
+        if self._is_last:
+            edge = nlargest(most, nearest)[-1]
+            return [element for element, number in zip(elements, nearest, strict=True) if number >= edge]
+        edge = nsmallest(most, nearest)[-1]
+        return [element for element, number in zip(elements, nearest, strict=True) if number <= edge]
+
+    def _entry(self, element: int) -> tuple[OrderKey, int]:
+        return order_key(self._value_of(element)), element
 
     def result(self) -> Value | None:
         return None if self._errors else self._first()
 
     def _first(self) -> Value | None:
-        heap, weights = self._heap, self._weights
-        while heap:
-            first = heap[0][1]
-            if weights[first]:
-                return self._value_of(first)
-            heappop(heap)
-            del weights[first]
-            self._stale -= 1
-        return None
+        if not self._head:
+            return None
+        return self._value_of(self._head[-1 if self._is_last else 0][1])
 
 
 class _Sample(_Extreme):
