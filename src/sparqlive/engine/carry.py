@@ -6,6 +6,7 @@ carried live. Invariant: every strategy produces the same deltas, of the result 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -64,6 +65,9 @@ class FileBackend:
     create: Callable[[Target], Backend]
 
 
+_FEWEST_WORKERS = 2
+_WORKER_BYTES = 350_000_000
+"""The most that a process takes that reads a large file (12M triples of `bench.orders`)."""
 NOT_HELD = "the view is not held in memory"
 Strategy = Literal["auto", "live", "duckdb", "spark", "rebuild"]
 BulkChoice = Literal["auto", "duckdb", "spark"]
@@ -171,11 +175,13 @@ class Strategies:
     """
 
     def __init__(self, data: BulkData, spark: Any, bulk: BulkChoice, memory: int) -> None:
-        """`memory`: the limit of the session; a third of it is for work on files, which spills to disk.
+        """`memory`: the limit of the session; a third of it is for work on files, which spills to disk. It
+        also limits how many processes read large files.
 
         In a session with Spark, which does the large work, DuckDB gets the least.
         """
         self._file_memory = max(_LEAST_FILE_MEMORY, memory // 3 if spark is None else 0)
+        self._most_workers = max(_FEWEST_WORKERS, memory // _WORKER_BYTES)
         self._data = data
         if spark is not None:
             _ensure_spark()
@@ -278,7 +284,7 @@ class Strategies:
             return SparkWorkers(self.spark_session()), "spark"
         from sparqlive.bulk.ingest.workers import Processes
 
-        return Processes(), "live"
+        return Processes(min(self._most_workers, len(os.sched_getaffinity(0)))), "live"
 
     def file_backend(self, requested: Strategy, quads: int, changes: int | None = None) -> FileBackend:
         """The backend for contents that stay in the store: of a view, or of an epoch with some changes."""
