@@ -1,4 +1,7 @@
-"""Measures a store of orders whose views are not held: load, first computation, batches, check, compaction.
+"""Measures a store of orders: load, first computation, batches, check, compaction.
+
+By default the views are not held; with `--strategy auto --bulk spark --memory 8GB`, Spark does the bulk work
+for views that are held.
 
 Prints a line per step: seconds, processor time (with that of Spark), and the anonymous memory of this process
 (on Spark, the driver's) after the step and at most so far.
@@ -86,8 +89,8 @@ class Steps:
 def measure(store: str, catalogue: Catalogue, text: Path, arguments: argparse.Namespace) -> None:
     memory = Memory()
     steps = Steps(memory)
-    spark: Any = "local[*]" if arguments.strategy == "spark" else None
-    bulk = "auto" if spark else "duckdb"
+    bulk = arguments.bulk or ("auto" if arguments.strategy == "spark" else "duckdb")
+    spark: Any = None if bulk == "duckdb" else "local[*]"
     with sparqlive.open(store, memory=arguments.memory, spark=spark, bulk=bulk) as session:
         if not len(session):
             with steps.step("load"):
@@ -175,6 +178,7 @@ def parsed(given: list[str] | None = None) -> argparse.Namespace:
     add("--triples", type=int, default=3_000_000)
     add("--strategy", choices=("duckdb", "spark", "auto"), default="duckdb", help="for first computations")
     add("--forced", choices=("duckdb", "spark", "auto", "rebuild"), default="auto", help="for batches")
+    add("--bulk", choices=("duckdb", "spark", "auto"), help="of the session; auto with --strategy spark")
     add("--memory", default="0")
     add("--batches", type=int, nargs="*", default=[100, 10_000, 1_000_000])
     add("--repeat", type=int, default=3)

@@ -1,0 +1,47 @@
+"""Each fixture with held views that are carried from files to files, as Spark does it; here DuckDB does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import sparqlive
+from sparqlive.bulk import in_store
+from sparqlive.bulk.backends.duckdb import DuckDb
+from sparqlive.engine import from_files
+from sparqlive.engine.carry import Strategies
+from sparqlive.store import saving
+from sparqlive.zset.relation import change_between
+from sparqlive.zset.run import Run
+from tests.conftest import FULL
+from tests.fixture_format import Fixture
+from tests.test_fixtures import KEPT, start
+
+CASES = [
+    (fixture, ("memory", "store")[number % 2], ("searched", "scanned")[number // 2 % 2])
+    for number, fixture in enumerate(KEPT if FULL else KEPT[5::11])
+]
+
+
+@pytest.mark.parametrize(("fixture", "place", "how"), CASES, ids=lambda given: getattr(given, "name", given))
+def test_epoch_by_epoch(
+    fixture: Fixture, place: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Strategies, "_spark_on_files", lambda self, quads, target: DuckDb())
+    monkeypatch.setattr(from_files, "SCANNED_ROWS", -1 if how == "searched" else 1_000_000)
+    for module in (saving, in_store):
+        monkeypatch.setattr(module, "FEW_ROWS", 2)
+    path = tmp_path / "store" if place == "store" else None
+    with sparqlive.open(path, default_graph=fixture.default_graph) as session:
+        run = start(fixture, session, data_first=True)
+        assert run.view.content.is_held
+        content = session._epochs.strategies.contents_by("spark")
+        for part in run.view.content.stored_parts():
+            found = content(part.name, part.plan)
+            assert isinstance(found, Mapping | Run)
+            assert not change_between(part.whole(), found)
+        for number, epoch in enumerate(fixture.epochs, 1):
+            run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})", "spark")
+        session.check()
