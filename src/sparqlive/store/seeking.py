@@ -105,14 +105,14 @@ class RunReader:
 
     def mapped(self, chunk: Chunk, start: int, end: int) -> Values:
         """Numbers in a chunk of the file, which the operating system reads where they are touched."""
-        mapped = self._mapped
-        if mapped is None:
-            with open(self._readers.place.path(self.run.path), "rb") as stream:
-                mapped = self._mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-            mapped.madvise(mmap.MADV_RANDOM)
-        content = memoryview(mapped)
-        compare_chunk(self._readers.place, self.run, chunk, content[chunk.start : chunk.start + chunk.size])
-        return content[start:end].cast("q")
+        with open(self._readers.place.path(self.run.path), "rb") as stream:
+            if self._mapped is None:
+                self._mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+                self._mapped.madvise(mmap.MADV_RANDOM)
+            mapped = memoryview(self._mapped)
+            stream.seek(chunk.start)  # what is compared is read, so that it is not counted as this process's
+            compare_chunk(self._readers.place, self.run, chunk, memoryview(stream.read(chunk.size)))
+        return mapped[start:end].cast("q")
 
     def close(self) -> None:
         """Unmaps the file as soon as no search uses it; a later search maps it again."""
