@@ -211,38 +211,23 @@ def _candidates(name: str, values: _Values, typed: _Typed, count: int) -> _Value
     instants, has_instant = typed.column("instant")
     _, has_zone = typed.column("zone")
     is_kept = np.ones(len(kinds), bool)
+    moments = has_instant & ~has_zone
     for kind, numbers, is_known in (
         (INTEGER, wholes, has_whole),
-        *((kind, instants, has_instant & ~has_zone) for kind in (DATETIME, DATE)),
+        *((kind, instants, moments) for kind in (DATETIME, DATE)),
+        *((kind, None, np.ones(len(kinds), bool)) for kind in (IRI, STRING, LANGSTRING)),
     ):
         chosen = np.flatnonzero(is_known & (kinds == kind))
-        groups, own = values.groups[chosen], numbers[chosen]
-        is_kept[chosen] = own == _firsts(name, groups, own, count)[groups]
-    for kind in (IRI, STRING, LANGSTRING):
-        chosen = np.flatnonzero(kinds == kind)
-        is_kept[chosen] = False
-        is_kept[_first_texts(name, chosen, values.groups, typed, count)] = True
+        own = typed.characters(chosen) if numbers is None else numbers[chosen]
+        is_kept[chosen] = _are_first(name, values.groups[chosen], own, count)
     return values.take(is_kept)
 
 
-def _firsts(name: str, groups: Column, numbers: Column, count: int) -> Column:
-    """The least or the greatest number of each group."""
-    limits = np.iinfo(np.int64)
-    first = np.full(count, limits.min if name == "MAX" else limits.max)
-    (np.maximum if name == "MAX" else np.minimum).at(first, groups, numbers)
-    return first
-
-
-def _first_texts(name: str, chosen: Column, groups: Column, typed: _Typed, count: int) -> Column:
-    """Those of the chosen values whose characters come first in their group, or may do so.
-
-    UTF-8 has the order of code points.
-    """
-    texts, groups = typed.characters(chosen), groups[chosen]
-    table = pa.table({"group": groups, "text": texts}).group_by("group")
-    firsts = table.aggregate([("text", "max" if name == "MAX" else "min")])
+def _are_first(name: str, groups: Column, values: Any, count: int) -> Any:
+    """Which values come first in their group, or may do so: null may. UTF-8 has the order of code points."""
+    table = pa.table({"group": groups, "value": values}).group_by("group")
+    firsts = table.aggregate([("value", "max" if name == "MAX" else "min")])
     place = np.zeros(count, np.int64)
     place[firsts.column("group").to_numpy()] = np.arange(len(firsts))
     of_group = firsts.column(1).take(pa.array(place[groups]))
-    found: Column = chosen[np.asarray(pc.fill_null(pc.equal(of_group, texts), True))]
-    return found
+    return np.asarray(pc.fill_null(pc.equal(of_group, pa.array(values)), True))
