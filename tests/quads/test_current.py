@@ -96,9 +96,10 @@ class Machine(RuleBasedStateMachine):
         self.watched: list[Scope] = []
         self.made: dict[tuple[object, ...], tuple[KeyedRelation, Scope, Rows]] = {}
 
-    @initialize(few=st.sampled_from((0, 2, 64)))
-    def look_into_each_graph(self, few: int) -> None:
-        """Also where a subject or object has few rows."""
+    @initialize(few=st.sampled_from((0, 2, 64)), part=st.sampled_from((0, 1, 8)))
+    def look_into_each_graph(self, few: int, part: int) -> None:
+        """Also where a subject or object has few rows, or the graph most of them."""
+        self.patch.setattr(lookup, "_SMALL_PART", part)
         for module in (merged, lookup):
             self.patch.setattr(module, "MOST_FILTERED", few)
 

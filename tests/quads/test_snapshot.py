@@ -72,6 +72,7 @@ def test_lent_quads_stay_as_they_were(seed: int, monkeypatch: pytest.MonkeyPatch
     pick = random.Random(seed)
     monkeypatch.setattr(relation, "_SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
     monkeypatch.setattr(lookup, "_MANY_GRAPHS", pick.choice((1, 100)))
+    monkeypatch.setattr(lookup, "_SMALL_PART", pick.choice((0, 1, 8)))
     few = pick.choice((0, 2, 64))
     for module in (merged, lookup):
         monkeypatch.setattr(module, "MOST_FILTERED", few)

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from sparqlive.quads.columns import as_columns, columns_of, growing, size_of
+from sparqlive.quads.columns import columns_of, growing, size_of
 from sparqlive.quads.merged import MOST_FILTERED, MergedPairs, pieces_of
 from sparqlive.quads.reader import PartReader, Reader, own_graph
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Quad, Scope
 from sparqlive.zset.relation import Row
-from sparqlive.zset.run import Column
+from sparqlive.zset.run import Column, Run
 
 _SMALL_PART = 8
 _SAMPLE = 1_024
@@ -72,17 +72,6 @@ class Lookup:
     def rows_after(self) -> Iterator[Row]:
         return map(_row_of(self._order), quads_with(self._reader, self._scope, self._fixed, after=True))
 
-    def _is_of_small_graph(self) -> bool:
-        """Whether the scope is a graph with a small part of the quads."""
-        graph, reader = own_graph(self._scope), self._reader
-        if graph is None or not _has_order_of_graphs(reader):
-            return False
-        run = reader.ordered("gpso", 3).run
-        if run is None:
-            return True
-        low, high = run.range((graph,))
-        return (high - low) * _SMALL_PART < run.length
-
     def _parts(self) -> Iterable[PartReader]:
         if self._predicate is None:
             return self._reader.parts()
@@ -90,17 +79,26 @@ class Lookup:
         return () if part is None else (part,)
 
     def size_before(self) -> int:
-        if self._is_of_small_graph():
-            return sum(1 for _ in self.rows_before())
+        run = self._of_small_graph()
+        if run is not None:
+            return run.length
         return sum(size_of(part, self._scope) for part in self._parts())
 
     def size_after(self) -> int:
         return sum(size_of(part, self._scope, after=True) for part in self._parts())
 
+    def _of_small_graph(self) -> Run | None:
+        graph = own_graph(self._scope)
+        return None if graph is None else _of_small_graph(self._reader, graph, self._predicate)
+
     def pieces_before(self) -> Iterator[Sequence[Column]]:
         """All rows as columns, in growing pieces from each predicate in turn: any may have what is sought."""
-        if self._is_of_small_graph():
-            yield from as_columns(self.rows_before())
+        run = self._of_small_graph()
+        if run is not None:
+            *others, subjects, objects = run.columns
+            predicates = others[0] if others else np.full(run.length, self._predicate)
+            quad = (subjects, predicates, objects, np.full(run.length, own_graph(self._scope)))
+            yield from ([quad[position][piece] for position in self._order] for piece in growing(run.length))
             return
         waiting = [(part, self._pieces(part)) for part in self._parts()]
         while waiting:
@@ -182,6 +180,12 @@ class OneGraphPairs(MergedPairs):
         known = {position: key, PREDICATE: self.part.predicate}
         return [quad[other] for quad in quads_with(self._reader, self._scope, known, after)] or None
 
+    def _columns(self, after: bool) -> Sequence[Column]:
+        graph = own_graph(self._scope)
+        assert graph is not None
+        run = _of_small_graph(self._reader, graph, self.part.predicate, after)
+        return super()._columns(after) if run is None else run.columns
+
 
 def quads_with(reader: Reader, scope: Scope, known: Mapping[int, int], after: bool = False) -> Iterator[Quad]:
     """The quads of a scope that have known ids at some positions; in a merged graph, their graph is 0."""
@@ -212,11 +216,27 @@ def _of_graph(reader: Reader, graph: int, predicate: int | None, after: bool) ->
     if not _has_order_of_graphs(reader):
         yield from _scanned(reader, Scope("one", frozenset({graph})), predicate, after)
     elif predicate is None:
-        for predicate, subject, object_ in reader.ordered("gpso", 3).prefixed((graph,), after):
+        for predicate, subject, object_ in reader.ordered("gpso", 1).prefixed((graph,), after):
             yield subject, predicate, object_, graph
     else:
-        for subject, object_ in reader.ordered("gpso", 3).prefixed((graph, predicate), after):
+        for subject, object_ in reader.ordered("gpso", 1).prefixed((graph, predicate), after):
             yield subject, predicate, object_, graph
+
+
+def _of_small_graph(
+    reader: Reader, graph: int, predicate: int | None = None, after: bool = False
+) -> Run | None:
+    """The rest of the rows of a graph, or of its rows with a predicate, in an order that has these first.
+
+    None if they are not a small part of the quads that would be searched for them otherwise.
+    """
+    if not _has_order_of_graphs(reader):
+        return None
+    relation, part = reader.ordered("gpso", 1), None if predicate is None else reader.part(predicate)
+    prefix = (graph,) if predicate is None else (graph, predicate)
+    low, high = (0, 0) if relation.run is None else relation.run.range(prefix)
+    searched = relation if part is None else part.forward
+    return relation.run_of(prefix, after) if (high - low) * _SMALL_PART <= searched.size_about() else None
 
 
 def _has_order_of_graphs(reader: Reader) -> bool:
@@ -363,7 +383,7 @@ def _in_graph(
         for found in (by_subject.after if after else by_subject.before)((graph, predicate, subject)) or ():
             yield subject, predicate, found, graph
     else:
-        for start, end in reader.ordered("gpso", 3).prefixed((graph, predicate), after):
+        for start, end in reader.ordered("gpso", 1).prefixed((graph, predicate), after):
             yield start, predicate, end, graph
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sparqlive.quads.columns import as_columns, columns_of, growing, size_of
+from sparqlive.quads.columns import as_columns, columns_of, growing
 from sparqlive.quads.reader import PartReader, Reader
 from sparqlive.quads.scope import Scope
 from sparqlive.zset.relation import KeyedRelation, Row
@@ -144,7 +144,9 @@ class MergedPairs:
         return len(self._columns(after=False)[0])
 
     def size_after(self) -> int:
-        return size_of(self.part, self._scope, after=True)
+        if self.part.is_single:
+            return self.part.forward.size_after() if self._covers_all() else 0
+        return len(self._columns(after=True)[0])
 
     def size_about(self) -> int:
         return self.part.forward.size_about() if not self.part.is_single or self._covers_all() else 0

@@ -197,6 +197,19 @@ class KeyedRelation:
                         found[row[length:]] = weight
         return found
 
+    def run_of(self, prefix: Row, after: bool = False) -> Run:
+        """The rest of the rows that start with a prefix. Only if some of them changed, they are copied."""
+        if after and self.next is not None:
+            return self.next.run_of(prefix)
+        changed = self._changed(prefix, after)
+        if self.run is not None:
+            run = self.run.cut(*self.run.range(prefix), first=len(prefix))
+        else:
+            run = Run([np.empty(0, np.int64)] * (self.arity - len(prefix)))
+        # What came and went after the run, or the other way round, is no change of it.
+        net = {row: weight for row, weight in changed.items() if run.position(row)[1] == (weight < 0)}
+        return run.with_changes([*net], [*net.values()]) if net else run
+
     def has_many_before(self, keys: Column, values: Column) -> npt.NDArray[np.bool_]:
         """Which of many pairs, ideally sorted, exist; nothing is merged."""
         return self.has_rows_before((keys, values))
