@@ -1,10 +1,11 @@
-"""The test before a condition never drops a term for which the condition holds."""
+"""A filter that searches texts finds what its condition says, one by one and by columns."""
 
 from __future__ import annotations
 
 import pytest
 
 import sparqlive
+from sparqlive.live import filtered
 
 TEXTS = (
     *(
@@ -58,9 +59,13 @@ def session() -> sparqlive.Session:
     return session
 
 
+@pytest.mark.parametrize("few", [0, 1_000])
 @pytest.mark.parametrize("condition", CONDITIONS)
-def test_a_search_finds_what_its_condition_says(session: sparqlive.Session, condition: str) -> None:
-    """Written with IF, the same condition gives no part to search for."""
+def test_a_search_finds_what_its_condition_says(
+    session: sparqlive.Session, condition: str, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written with IF, the same condition is not tested by columns."""
+    monkeypatch.setattr(filtered, "_FEW_ROWS", few)
     found = session.query(f"SELECT ?o {{ ?s <x:p> ?o FILTER({condition}) }}").weights()
     tested = session.query(f"SELECT ?o {{ ?s <x:p> ?o FILTER(IF({condition}, true, false)) }}").weights()
     assert found == tested
