@@ -59,7 +59,7 @@ def session() -> sparqlive.Session:
     return session
 
 
-@pytest.mark.parametrize("few", [0, 1_000])
+@pytest.mark.parametrize("few", [0, 2_000])
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_search_finds_what_its_condition_says(
     session: sparqlive.Session, condition: str, few: int, monkeypatch: pytest.MonkeyPatch

@@ -13,8 +13,8 @@ from sparqlive.zset.run import Column
 Tests: TypeAlias = Sequence[tuple[int, Keep]]
 """Tests with the positions in a row that they look at."""
 
-_FEW_ROWS = 100
-"""Fewer rows are tested one by one."""
+_FEW_ROWS = 1_500
+"""Fewer rows are tested one by one: a LIMIT may need some of them only."""
 
 
 def kept_rows(pieces: Iterable[Sequence[Column]], tests: Tests) -> Iterator[tuple[int, ...]]:
