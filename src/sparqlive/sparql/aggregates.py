@@ -93,7 +93,8 @@ class Grouping:
         self._makers = [_maker(aggregate, value_of) for aggregate, _ in aggregates]
         self._columns = [column for _, column in aggregates]
         self._summed = [n for aggregate, n in aggregates if n is not None and aggregate.name in SUMS]
-        self._has_extremes = any(aggregate.name in ("MIN", "MAX", "SAMPLE") for aggregate, _ in aggregates)
+        extremes = ("MIN", "MAX", "SAMPLE")
+        self._extremes = [n for n, (aggregate, _) in enumerate(aggregates) if aggregate.name in extremes]
         self._member = member
         self._value_of = value_of
 
@@ -120,9 +121,11 @@ class Grouping:
 
     def is_used_up(self, group: Group) -> bool:
         """Whether its rows have to be added to a new group, because the first values are not known."""
-        return self._has_extremes and any(
-            isinstance(accumulator, _Extreme) and accumulator.is_used_up for accumulator in group.accumulators
-        )
+        for place in self._extremes:  # a loop, because this runs for each changed group
+            accumulator = group.accumulators[place]
+            if accumulator.is_used_up():  # type: ignore[attr-defined]
+                return True
+        return False
 
     def restored(self, totals: Sequence[int]) -> Group:
         """A group, from its totals; `add_others` adds what they leave out."""
@@ -483,7 +486,6 @@ class _Extreme:
         self._edge: tuple[OrderKey, int] | None = None
         self._errors = self._added = 0
 
-    @property
     def is_used_up(self) -> bool:
         """Whether there are values beyond the head, and none in it."""
         return not self._head and self._edge is not None
