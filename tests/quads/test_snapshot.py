@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sparqlive.quads import lookup, merged
+from sparqlive.quads import parts as parts_module
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
 from sparqlive.quads.lookup import quads_with
 from sparqlive.quads.snapshot import Snapshot
@@ -71,7 +72,7 @@ def check(lent: Snapshot, quads: set[Quad], pick: random.Random) -> None:
 def test_lent_quads_stay_as_they_were(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pick = random.Random(seed)
     monkeypatch.setattr(relation, "_SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
-    monkeypatch.setattr(lookup, "_MANY_GRAPHS", pick.choice((1, 100)))
+    monkeypatch.setattr(parts_module, "_MANY_GRAPHS", pick.choice((1, 100)))
     monkeypatch.setattr(lookup, "_SMALL_PART", pick.choice((0, 1, 8)))
     few = pick.choice((0, 2, 64))
     for module in (merged, lookup):

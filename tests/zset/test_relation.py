@@ -355,6 +355,30 @@ def test_what_nobody_refers_to_is_freed_at_once(key_length: int, changed: bool) 
         gc.enable()
 
 
+def test_what_a_reader_merged_is_read_by_others_and_taken_over_by_the_next_change() -> None:
+    relation = KeyedRelation(2, 1, Run.sort(columns_of([(1, 2), (4, 5)], 2)))
+    relation.apply_all([(7, 8, 1), (1, 2, -1)])
+    first = relation.lend()
+    whole = first.run_before()
+    assert whole is not None
+    assert [*whole.rows()] == [(4, 5), (7, 8)]
+    del first
+    late = relation.lend()
+    assert late.run_before() is whole, "another reader of the same rows"
+    relation.apply_all([(9, 9, 1)])
+    assert relation.run is whole
+    assert relation.overlay == {9: {9: 1}}
+    second = relation.lend()
+    relation.apply_all([(9, 9, -1)])
+    assert {*second.rows_before()} == {(4, 5), (7, 8), (9, 9)}
+    merged = second.run_before()
+    assert merged is not None
+    assert [*merged.rows()] == [(4, 5), (7, 8), (9, 9)], "as it was, read after a change"
+    now = relation.lend().run_before()
+    assert now is not None
+    assert [*now.rows()] == [*late.rows_before()] == [(4, 5), (7, 8)]
+
+
 def test_a_commit_of_single_changes_does_not_copy_the_run() -> None:
     """The cost of an epoch follows the delta: a run of 100,000 rows is left alone."""
     rows = [(number * 2**40, number) for number in range(100_000)]

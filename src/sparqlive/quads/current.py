@@ -51,6 +51,8 @@ class Quads:
         """Whether what it will load has no quads, not even deleted ones."""
         self._parts: dict[int, Part] = {}
         self._touched: list[Part] = []
+        self._many_graphs = False, 0
+        """Whether there are many graphs, and how many quads there were when that was looked at."""
         self._is_split = False
         """Whether some part has, or had, quads in several graphs."""
         self._orders: dict[tuple[WholeOrder, int], KeyedRelation] = {}
@@ -152,6 +154,16 @@ class Quads:
         if self._load is not None:
             self._read()
         return self.base.is_mixed or self._is_split
+
+    @property
+    def has_many_graphs(self) -> bool:
+        """Whether looking up the quads of one graph is worth an order; looked at again as quads double."""
+        is_so, size = self._many_graphs
+        if not is_so and self.size > 2 * size:
+            with self.lending:
+                is_so = any(part.has_many_graphs() for part in self._parts.values())
+                self._many_graphs = is_so, self.size
+        return is_so
 
     def ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
         """All quads in an order, with the first positions as the key; kept from the first call on."""

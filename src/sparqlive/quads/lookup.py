@@ -7,7 +7,6 @@ union of several graphs is a set: equal triples count once. Nothing is kept here
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -21,9 +20,6 @@ from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column, Run
 
 _SMALL_PART = 8
-_SAMPLE = 1_024
-_MANY_GRAPHS = 256
-"""Searching all quads for those of one graph takes longer than listing them, if there are more graphs."""
 
 
 class Lookup:
@@ -241,18 +237,7 @@ def _of_small_graph(
 
 def _has_order_of_graphs(reader: Reader) -> bool:
     """Whether the quads of one graph are looked up, and not searched for among all."""
-    return reader.is_mixed and (reader.has_orders or any(map(_has_many_graphs, reader.parts())))
-
-
-def _has_many_graphs(part: PartReader) -> bool:
-    """Whether some of the quads of a predicate, here and there, are in many graphs."""
-    if part.is_single:
-        return False
-    run, changes = part.forward.run, part.forward.overlay.values()
-    graphs = {graph for values in islice(changes, _SAMPLE) for _, graph in values}
-    if run is not None:
-        graphs.update(run.columns[2][:: 1 + run.length // _SAMPLE].tolist())
-    return len(graphs) > _MANY_GRAPHS
+    return reader.is_mixed and (reader.has_orders or reader.has_many_graphs)
 
 
 def _scanned(reader: Reader, scope: Scope, predicate: int | None, after: bool) -> Iterator[Quad]:

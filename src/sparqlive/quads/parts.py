@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -23,6 +24,9 @@ Turn: TypeAlias = Callable[[], Run | None]
 """Finds the run of the other direction."""
 # Copying this many rows of a run takes as long as staging a single row.
 _ROWS_TO_COPY = 128
+_SAMPLE = 1_024
+_MANY_GRAPHS = 256
+"""Searching all quads for those of one graph takes longer than listing them, if there are more graphs."""
 _FEWEST_ROWS = 8
 """Fewer rows are staged one by one: they take 200 bytes each, a run 600."""
 
@@ -187,6 +191,16 @@ class Part:
             return base.part("pso" if order == "gpso" else "pos", self.predicate) if own == graph else None
         whole = base.whole(order)
         return whole.cut(*whole.range((graph, self.predicate)), first=2)
+
+    def has_many_graphs(self) -> bool:
+        """Whether some of the quads, here and there, are in many graphs."""
+        if self.is_single:
+            return False
+        run, changes = self.forward.run, self.forward.overlay.values()
+        graphs = {graph for values in islice(changes, _SAMPLE) for _, graph in values}
+        if run is not None:
+            graphs.update(run.columns[2][:: 1 + run.length // _SAMPLE].tolist())
+        return len(graphs) > _MANY_GRAPHS
 
     def has(self, subject: int, object_: int, graph: int) -> bool:
         """Whether a quad existed before the current epoch."""

@@ -34,6 +34,10 @@ class Reader(Protocol):
     def is_mixed(self) -> bool:
         """Whether some predicate has quads in several graphs."""
 
+    @property
+    def has_many_graphs(self) -> bool:
+        """Whether looking up the quads of one graph is worth an order; estimated."""
+
     def part(self, predicate: int) -> PartReader | None:
         """The quads of a predicate, if there are any."""
 

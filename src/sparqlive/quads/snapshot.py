@@ -155,6 +155,11 @@ class Snapshot:
             return self._quads.is_mixed
         return self._base.is_mixed or not all(part.is_single for part in self._parts.values())
 
+    @property
+    def has_many_graphs(self) -> bool:
+        """As of the current state, which this one is close to."""
+        return self._quads is not None and self._quads.has_many_graphs
+
     # What plans read
 
     def watch(self, scope: Scope) -> None:

@@ -69,6 +69,7 @@ class KeyedRelation:
         "key_length",
         "late",
         "lent",
+        "merged",
         "next",
         "overlay",
         "overlay_rows",
@@ -91,6 +92,8 @@ class KeyedRelation:
         self.pending: Layer = {}
         self.next: KeyedRelation | None = None
         self.lent: Callable[[], LentRelation | None] | None = None
+        self.merged: list[Run | None] = []
+        """The run and the overlay together, once a reader of the present state has merged them."""
         self._choose_readers()
 
     @classmethod
@@ -386,8 +389,7 @@ class KeyedRelation:
 
     def apply_all(self, changes: Iterable[tuple[Any, Any, int]]) -> None:
         """Stages and commits changes of key, value and weight in one step."""
-        if self.lent is not None:
-            self._take_back()
+        self._begin_change()
         overlay, added = self.overlay, 0
         for key, value, weight in changes:
             values = overlay.get(key)
@@ -412,8 +414,7 @@ class KeyedRelation:
                 self.merge()
 
     def commit(self) -> None:
-        if self.lent is not None:
-            self._take_back()
+        self._begin_change()
         if self.next is not None:
             self.run, self.late, self.next = self.next.run, self.next.late, None
             self._choose_readers()
@@ -448,7 +449,7 @@ class KeyedRelation:
 
     def rebase(self, run: Run | None) -> None:
         """Exchanges the run, and forgets the changes after it; between epochs."""
-        self.lent = None
+        self.lent, self.merged = None, []
         self.run = run if run is not None and run.length else None
         self.late, self.overlay, self.overlay_rows = None, {}, 0
         self._choose_readers()
@@ -471,8 +472,17 @@ class KeyedRelation:
             self.lent = ref(made) if self.overlay else lambda: made
         return lent
 
+    def _begin_change(self) -> None:
+        """Before a change: takes over what a reader merged, and copies the overlay if one still has it."""
+        if self.lent is None:
+            return
+        merged, self.merged = self.merged, []  # who reads the old state may still add to the old list
+        if merged:
+            self.run, self.overlay, self.overlay_rows = merged[0], {}, 0
+            self._choose_readers()
+        self._take_back()
+
     def _take_back(self) -> None:
-        """Before a change: copies the overlay if a reader still has it."""
         assert self.lent is not None
         lent = self.lent()
         self.lent = None
@@ -484,6 +494,7 @@ class KeyedRelation:
         """Folds the overlay into the run, or into the changes after it."""
         if not self.overlay:
             return
+        self.merged = []
         run, late = self._runs_with(*self._overlay_columns(self.overlay))
         self.run = run if run is not None and run.length else None
         self.late = late if late is not None and late.length else None
@@ -554,7 +565,8 @@ class KeyedRelation:
     def nbytes(self) -> int:
         """Memory in bytes: exact for the run, about 200 per row of the overlay."""
         own = self.run.nbytes if self.run is not None and not self.run.is_mapped else 0
-        return own + (self.late.nbytes if self.late is not None else 0) + 200 * self.overlay_rows
+        merged = sum(run.nbytes for run in self.merged if run is not None)
+        return own + merged + (self.late.nbytes if self.late is not None else 0) + 200 * self.overlay_rows
 
     @property
     def fan_out(self) -> float:
@@ -572,7 +584,7 @@ class KeyedRelation:
 class LentRelation(KeyedRelation):
     """The rows of a relation before an epoch, shared with it until it changes; only for reading."""
 
-    __slots__ = ("__weakref__", "_fan_out", "_size", "_whole")
+    __slots__ = ("__weakref__", "_fan_out", "_size")
 
     def __init__(self, owner: KeyedRelation) -> None:
         super().__init__(owner.arity, owner.key_length, owner.run, owner.late)
@@ -580,7 +592,8 @@ class LentRelation(KeyedRelation):
         self.overlay_rows = owner.overlay_rows
         self._size = -1
         self._fan_out = -1.0
-        self._whole: tuple[Run | None] | None = None
+        is_mapped = self.run is not None and self.run.is_mapped
+        self.merged = [] if is_mapped else owner.merged
         self._choose_readers()
         if self.run is not None and self.late is None and self.key_length == 1:
             self.before = _reader_in_pieces(self.run, self.overlay, self.before)
@@ -598,9 +611,11 @@ class LentRelation(KeyedRelation):
 
     def run_before(self) -> Run | None:
         """All rows as a run. This relation stays as it is, because several threads may read it."""
-        if self._whole is None:
-            self._whole = (self.copy().run_before(),)
-        return self._whole[0]
+        if not self.overlay and self.late is None:
+            return self.run
+        if not self.merged:
+            self.merged.append(self.copy().run_before())
+        return self.merged[0]
 
 
 _NOTHING: Mapping[Any, int] = {}
