@@ -79,3 +79,22 @@ def test_a_source_whose_quads_cannot_be_removed_stays(
         source.remove()
         assert not session.sources
         assert len(session) == 0
+
+
+def test_a_source_that_is_removed_before_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Following links, for example, removes sources while others are looked at."""
+    monkeypatch.setitem(KINDS, "stubborn", Kind("tests.sources.test_ending:Stubborn"))
+    monkeypatch.setattr("sparqlive.sources.watching._CANCEL_SECONDS", 0.1)
+    with sparqlive.open() as session:
+        source = session.source("stubborn", "urn:x")
+        feeds = session._feeds
+        running = feeds._running
+
+        def removing() -> asyncio.AbstractEventLoop:
+            monkeypatch.setattr(feeds, "_running", running)
+            source.remove()
+            return running()
+
+        monkeypatch.setattr(feeds, "_running", removing)
+        source.refresh(timeout_seconds=60)
+        assert not session.sources

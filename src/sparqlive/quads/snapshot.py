@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
     from sparqlive.quads.current import Quads
 
-# A part of a base in memory that has fewer quads is read as it is; of a larger one, what is sorted is kept.
-_SMALL = 4_096
-
 
 class LentPart:
     """The quads of one predicate before an epoch."""
@@ -108,13 +105,9 @@ class Snapshot:
         quads = self._quads
         part = None if quads is None else quads.live_part(predicate)
         if part is None:
-            run = self._base.part("pso", predicate)
-            if run is None:
+            if self._base.part("pso", predicate) is None:
                 return None
-            is_kept = quads is not None and not self._base.is_mapped and run.length >= _SMALL
-            part = (
-                quads.made_part(predicate) if is_kept and quads is not None else Part(predicate, self._base)
-            )
+            part = Part(predicate, self._base)
         return LentPart(part, self._lending)
 
     def parts(self) -> Iterator[LentPart]:

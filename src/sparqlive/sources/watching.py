@@ -431,7 +431,9 @@ class Feeds:
     async def _ask(self, source: Source) -> int:
         """Requests a look that begins after this call."""
         asked = source.ask()
-        self._wakes[source].set()
+        wake = self._wakes.get(source)
+        if wake is not None:  # it may have been removed meanwhile
+            wake.set()
         return asked
 
     async def _end(self, source: Source) -> None:
