@@ -379,6 +379,21 @@ def test_what_a_reader_merged_is_read_by_others_and_taken_over_by_the_next_chang
     assert [*now.rows()] == [*late.rows_before()] == [(4, 5), (7, 8)]
 
 
+@pytest.mark.parametrize("mapped", [False, True])
+def test_another_key_shares_the_run(mapped: bool) -> None:
+    rows = [(1, 2, 3), (1, 2, 4), (5, 6, 7)]
+    run = mapped_run(dict.fromkeys(rows, 1), 3) if mapped else Run.sort(columns_of(rows, 3))
+    relation = KeyedRelation(3, 1, Run.over(run.views, is_mapped=mapped))
+    relation.apply_all([(1, (2, 3), -1), (8, (9, 9), 1)])
+    other = relation.with_key(2)
+    assert other.run is relation.run
+    relation.apply_all([(8, (9, 9), -1)])
+    assert {*other.rows_before()} == {(1, 2, 4), (5, 6, 7), (8, 9, 9)}
+    assert [*(other.before((1, 2)) or ())] == [4]
+    assert other.with_key(1).count_before(8) == 1
+    assert relation.with_key(2).count_before((8, 9)) == 0
+
+
 def test_a_commit_of_single_changes_does_not_copy_the_run() -> None:
     """The cost of an epoch follows the delta: a run of 100,000 rows is left alone."""
     rows = [(number * 2**40, number) for number in range(100_000)]

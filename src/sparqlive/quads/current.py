@@ -177,7 +177,10 @@ class Quads:
     def _ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
         if self._load is not None:
             self._read()
-        if self.base.is_mapped:
+        same = next((found for (name, _), found in self._orders.items() if name == order), None)
+        if same is not None:
+            relation = same.with_key(key_length)
+        elif self.base.is_mapped:
             relation = whole_order(self.base, self._parts.values(), order, key_length)
         else:
             relation = KeyedRelation(4, key_length, sorted_run(self.parts(), order))

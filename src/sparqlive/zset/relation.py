@@ -462,6 +462,15 @@ class KeyedRelation:
         copy._choose_readers()
         return copy
 
+    def with_key(self, key_length: int) -> KeyedRelation:
+        """The rows before the current epoch with another key; the run is shared until either merges."""
+        relation = KeyedRelation(self.arity, key_length, self.run, self.late)
+        rows = (
+            (self._row(k, v), weight) for k, values in self.overlay.items() for v, weight in values.items()
+        )
+        relation.apply_all((relation.key_of(row), relation.value_of(row), weight) for row, weight in rows)
+        return relation
+
     def lend(self) -> LentRelation:
         """The rows before the current epoch, for a reader; nothing is copied unless they change meanwhile."""
         lent = None if self.lent is None else self.lent()
