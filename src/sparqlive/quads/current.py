@@ -667,7 +667,12 @@ class Quads:
     @property
     def nbytes(self) -> int:
         """Memory of all orders in bytes."""
-        orders = sum(relation.nbytes for relation in self._orders.values())
+        orders, counted = 0, set[int]()
+        for relation in self._orders.values():
+            orders += relation.nbytes
+            if relation.run is not None and not relation.run.is_mapped:  # two may share a run
+                orders -= relation.run.nbytes if id(relation.run) in counted else 0
+                counted.add(id(relation.run))
         return orders + sum(part.nbytes for part in list(self._parts.values()))
 
 
