@@ -12,7 +12,7 @@ RELEASE := .venv-release/.installed
 DOCS := .venv-docs/.installed
 COMPILE := $(BIN)/pip-compile --quiet --upgrade --no-header --no-annotate --no-emit-index-url --no-emit-find-links \
   --no-emit-trusted-host --strip-extras
-CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/test_fixtures.py tests/test_fixture_format.py
+CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/runtime tests/test_fixtures.py tests/test_fixture_format.py
 
 # Tests start hundreds of processes, and each would compile all modules again.
 unexport PYTHONDONTWRITEBYTECODE

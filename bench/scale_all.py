@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from bench.orders import Catalogue
-from sparqlive.sparql.memory import machine_memory
+from sparqlive.runtime.memory import machine_memory
 
 RESULTS = Path(__file__).parent / "results" / "scale.md"
 FIGURES = RESULTS.with_suffix(".json")

@@ -28,7 +28,6 @@ from sparqlive.engine.budget import memory_limit
 from sparqlive.engine.carry import STRATEGIES, BulkChoice, Strategy
 from sparqlive.engine.changes import apply_batch, apply_changes, load_files, text_bytes
 from sparqlive.engine.check import check
-from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.empty import warn_empty
 from sparqlive.engine.frames import apply_frames, frames_of
@@ -59,6 +58,9 @@ from sparqlive.rdf.frames import (
 )
 from sparqlive.rdf.read import named_graph
 from sparqlive.rdf.table_mapping import TableMapping
+from sparqlive.runtime.collector import collector_paused
+from sparqlive.runtime.deadline import within
+from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
 from sparqlive.sources.links.follow import Follow
 from sparqlive.sources.links.traversal import Traversal
@@ -67,8 +69,6 @@ from sparqlive.sources.watcher import address_of, stored_watcher, watcher, whole
 from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Dataset
-from sparqlive.sparql.deadline import within
-from sparqlive.sparql.interrupts import uninterrupted
 
 Changes = str | Iterable[Any]
 DefaultGraphs = Literal["strict", "union"]

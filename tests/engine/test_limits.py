@@ -268,7 +268,7 @@ HUGE = {
 IN_LITTLE_MEMORY = """
 import resource, sys
 import sparqlive
-from sparqlive.sparql import memory
+from sparqlive.runtime import memory
 with sparqlive.open() as session:
     session.apply(insert="\\n".join(
         f"<x:a{i}> <x:p> <x:b{i % 37}> .\\n<x:a{i}> <x:r> <x:a{(i * 7 + 1) % 1500}> ." for i in range(1500)

@@ -11,7 +11,7 @@ import pytest
 from pyoxigraph import NamedNode, Quad
 
 import sparqlive
-from sparqlive.sparql.deadline import seconds_left, within
+from sparqlive.runtime.deadline import seconds_left, within
 
 # What stops a query may come inside a finalizer, where Python drops it with a word; then it comes again.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparqlive
-from sparqlive.sparql.deadline import within
+from sparqlive.runtime.deadline import within
 from sparqlive.sparql.functions import characters, patterns
 from sparqlive.sparql.functions.patterns import Matcher, matcher, substitute
 from sparqlive.sparql.values import MAXIMUM_CHARACTERS, ExpressionError

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from sparqlive.errors import Timeout
-from sparqlive.sparql.deadline import watchdog, within
+from sparqlive.runtime.deadline import watchdog, within
 from sparqlive.web.apart import run_apart
 from tests.waiting import wait_until
 

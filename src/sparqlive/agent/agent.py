@@ -24,8 +24,8 @@ from sparqlive.agent.metrics import Metrics
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.settings import Settings
 from sparqlive.errors import Closed
+from sparqlive.runtime.deadline import being_urgent, cancelled_by, urgently
 from sparqlive.session import Session
-from sparqlive.sparql.deadline import being_urgent, cancelled_by, urgently
 
 if TYPE_CHECKING:
     from sparqlive.agent.routes.uploads import Job

@@ -23,7 +23,7 @@ from starlette.types import Receive, Scope, Send
 
 from sparqlive.agent.codings import Coder
 from sparqlive.errors import Error
-from sparqlive.sparql.deadline import cancelled_by, flagged, give_way, within
+from sparqlive.runtime.deadline import cancelled_by, flagged, give_way, within
 
 # Small pieces are sent together, unless the next one takes long.
 _PIECE_BYTES = 1 << 16

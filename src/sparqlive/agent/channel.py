@@ -22,7 +22,7 @@ from sparqlive.engine.results import Delta
 from sparqlive.engine.view import View
 from sparqlive.errors import ViewFailed
 from sparqlive.rdf.dictionary import UNDEF
-from sparqlive.sparql.deadline import within
+from sparqlive.runtime.deadline import within
 
 if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent

@@ -33,8 +33,8 @@ from sparqlive.agent.tokens import Tokens
 from sparqlive.agent.wire import protocol
 from sparqlive.errors import Closed, Error
 from sparqlive.numbers import MOST_PORT, whole
+from sparqlive.runtime.deadline import watchdog
 from sparqlive.session import Session
-from sparqlive.sparql.deadline import watchdog
 from sparqlive.sparql.syntax import parse_query
 
 _log = logging.getLogger("sparqlive.agent")

@@ -38,9 +38,9 @@ from sparqlive.plan.delta import State
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.plan.totals import places_of_others
 from sparqlive.rdf.term_columns import TermColumns
+from sparqlive.runtime.memory import give_back
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
-from sparqlive.sparql.memory import give_back
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows

@@ -14,8 +14,8 @@ from sparqlive.numbers import MOST, short_repr
 from sparqlive.plan import operators as op
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.quads.current import Quads
+from sparqlive.runtime.memory import machine_memory
 from sparqlive.sparql.algebra import Term, Var
-from sparqlive.sparql.memory import machine_memory
 
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}

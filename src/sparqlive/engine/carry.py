@@ -41,9 +41,9 @@ from sparqlive.plan.operators import Distinct, Keeping, Operator, Window
 from sparqlive.quads.current import Change, Quads
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.runtime.deadline import stopped_by
+from sparqlive.runtime.interrupts import interrupting
 from sparqlive.sparql.columns import entry_table
-from sparqlive.sparql.deadline import stopped_by
-from sparqlive.sparql.interrupts import interrupting
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Row, change_between
 from sparqlive.zset.run import Run

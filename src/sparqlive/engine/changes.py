@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pyoxigraph import NamedNode, Quad
 
 from sparqlive.engine.carry import Strategy
-from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Unsupported
@@ -23,6 +22,7 @@ from sparqlive.rdf.changes import Batch
 from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
 from sparqlive.rdf.files import is_address
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
+from sparqlive.runtime.collector import collector_paused
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.job import OnError

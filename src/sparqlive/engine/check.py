@@ -28,7 +28,7 @@ from sparqlive.plan.checks import within_reach
 from sparqlive.plan.operators import Listing, kept_of
 from sparqlive.quads.current import Quads
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.sparql.memory import give_back
+from sparqlive.runtime.memory import give_back
 from sparqlive.sparql.ordering import order_key, rank_key
 from sparqlive.sparql.reference import Reference
 from sparqlive.sparql.values import Value, value_of

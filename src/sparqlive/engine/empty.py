@@ -26,8 +26,8 @@ from sparqlive.plan.description import described_by
 from sparqlive.plan.rewrites.walk import bottom_up
 from sparqlive.quads.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.quads.snapshot import Snapshot
+from sparqlive.runtime.deadline import within
 from sparqlive.sparql.algebra import Term, Var, VarOrTerm
-from sparqlive.sparql.deadline import within
 
 if TYPE_CHECKING:
     from sparqlive.engine.writer import Epochs

@@ -15,7 +15,7 @@ from pyoxigraph import DefaultGraph, NamedNode
 from sparqlive.engine.writer import Epochs
 from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
-from sparqlive.sparql.deadline import paced
+from sparqlive.runtime.deadline import paced
 from sparqlive.sparql.graphs import write_graph
 from sparqlive.zset.blocks import Block, cut
 

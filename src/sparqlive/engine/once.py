@@ -21,8 +21,8 @@ from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
 from sparqlive.live.once import stream_once
 from sparqlive.numbers import seconds, whole
+from sparqlive.runtime.deadline import Steps, within
 from sparqlive.sparql.algebra import Dataset
-from sparqlive.sparql.deadline import Steps, within
 from sparqlive.zset.blocks import Block, blocks_of, rows_in
 from sparqlive.zset.relation import Row
 

@@ -31,7 +31,7 @@ from sparqlive.plan.operators import Operator
 from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.term_columns import TermColumns
-from sparqlive.sparql.interrupts import interruptible
+from sparqlive.runtime.interrupts import interruptible
 from sparqlive.store.catalog import Durability
 from sparqlive.store.commits import Commit
 from sparqlive.store.compaction import Each

@@ -38,9 +38,9 @@ from sparqlive.plan.unfold import views_read
 from sparqlive.quads.current import Quad, Quads
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.runtime.deadline import limited, within
+from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sparql.algebra import Query
-from sparqlive.sparql.deadline import limited, within
-from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.zset.relation import Row, rows_of
 from sparqlive.zset.run import Run
 

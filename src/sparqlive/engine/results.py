@@ -14,7 +14,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from pyoxigraph import Quad
 
-from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.sweeping import HeldDeltas
 from sparqlive.errors import Error
 from sparqlive.live.terms import Terms
@@ -22,9 +21,10 @@ from sparqlive.live.window import in_order, order_of
 from sparqlive.numbers import short_repr
 from sparqlive.plan.operators import Listing, Operator, kept_of
 from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.runtime.collector import collector_paused
+from sparqlive.runtime.deadline import paced
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Query, Term
-from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.graphs import write_graph
 from sparqlive.sparql.results import write_answer, write_results
 from sparqlive.zset.blocks import (

@@ -13,9 +13,9 @@ from functools import partial
 from itertools import islice
 from weakref import finalize
 
-from sparqlive.engine.collector import collector_paused
 from sparqlive.errors import Error, TooLarge
-from sparqlive.sparql.deadline import Steps
+from sparqlive.runtime.collector import collector_paused
+from sparqlive.runtime.deadline import Steps
 from sparqlive.zset.relation import Row
 
 # A piece of rows ends after this time, or after this many rows.

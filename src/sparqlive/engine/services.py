@@ -20,9 +20,9 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan.operators import Operator, kept_of
 from sparqlive.plan.services import columns_of, with_answers
 from sparqlive.quads.snapshot import Snapshot
+from sparqlive.runtime.deadline import gathers, paced, seconds_left
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import Term, Var
-from sparqlive.sparql.deadline import gathers, paced, seconds_left
 
 _VALUES_PER_REQUEST = 100
 _MOST_CHARACTERS = 200_000

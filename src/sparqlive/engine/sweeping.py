@@ -19,8 +19,8 @@ import numpy as np
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.live.terms import Terms
+from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sparql.algebra import Term, parts_of
-from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.zset.run import Column, RunRows
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.totals import follows_from_totals
 from sparqlive.plan.totals import width as width_of_totals
 from sparqlive.quads.current import Quads
-from sparqlive.sparql.memory import give_back
+from sparqlive.runtime.memory import give_back
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
 from sparqlive.store.streaming import StoredParts, rows_of_saved
 from sparqlive.zset.blocks import Blocks, cut

@@ -33,10 +33,10 @@ from sparqlive.plan.operators import Operator
 from sparqlive.quads.current import Change, Quad, Quads
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import check_quad
+from sparqlive.runtime.deadline import seconds_left, within
+from sparqlive.runtime.interrupts import interruptible
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.algebra import QuadPattern, Var
-from sparqlive.sparql.deadline import seconds_left, within
-from sparqlive.sparql.interrupts import interruptible
 from sparqlive.sparql.syntax import parse_update
 from sparqlive.zset.relation import Row
 

@@ -32,7 +32,6 @@ from sparqlive.engine.carry import (
     Strategies,
     Strategy,
 )
-from sparqlive.engine.collector import SettledObjects, collector_paused
 from sparqlive.engine.export import BulkData
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.results import Delta
@@ -49,7 +48,8 @@ from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.columns import Encoded
 from sparqlive.rdf.read import check_quad
 from sparqlive.rdf.reserved import LINKS, Gate
-from sparqlive.sparql.interrupts import uninterrupted
+from sparqlive.runtime.collector import SettledObjects, collector_paused
+from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows, last_rows
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column

@@ -17,8 +17,8 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 from sparqlive.plan.checks import too_large
+from sparqlive.runtime.deadline import Flag, flagged, give_way
 from sparqlive.sparql.algebra import Var
-from sparqlive.sparql.deadline import Flag, flagged, give_way
 
 # CPython rejects more than 20 nested loops and 100 levels of indentation.
 _DEEPEST = 12

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.sparql.deadline import gathers
+from sparqlive.runtime.deadline import gathers
 from sparqlive.zset.relation import Row
 
 _SOME = 4_096

@@ -17,8 +17,8 @@ from functools import cache
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.runtime.deadline import gathers, paced
 from sparqlive.sparql.aggregates import Group, Grouping
-from sparqlive.sparql.deadline import gathers, paced
 from sparqlive.sparql.values import ExpressionError, integer
 from sparqlive.zset.columns import COLUMN_ROWS
 from sparqlive.zset.kept import Kept

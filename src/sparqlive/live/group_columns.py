@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.runtime.deadline import paced
 from sparqlive.sparql.aggregates import Exact, Grouping, total
 from sparqlive.sparql.algebra import Aggregate, Expression
 from sparqlive.sparql.column_tests import TermTexts
-from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.values import (
     DATE,
     DATETIME,

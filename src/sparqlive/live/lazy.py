@@ -14,8 +14,8 @@ from sparqlive.live import column_rows, group_columns, window_columns
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.keys import pushable
+from sparqlive.runtime.deadline import gathers
 from sparqlive.sparql.algebra import Var
-from sparqlive.sparql.deadline import gathers
 from sparqlive.zset.blocks import Block, blocks_of, rows_in
 from sparqlive.zset.relation import Row, rows_of
 from sparqlive.zset.run import Run

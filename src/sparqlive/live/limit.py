@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from sparqlive.errors import Error, Timeout
 from sparqlive.live.maintained import Maintained
-from sparqlive.sparql.deadline import Work, watchdog
+from sparqlive.runtime.deadline import Work, watchdog
 
 _Now: TypeAlias = tuple[Maintained, int, bool]
 """The plan that is being carried, the thread that does it, and whether threads of a backend work for it."""

@@ -22,7 +22,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.quads.current import Quads
 from sparqlive.quads.snapshot import Snapshot
-from sparqlive.sparql.deadline import Flag, gathers
+from sparqlive.runtime.deadline import Flag, gathers
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Elsewhere, Relation, Row, change_between, rows_of
 from sparqlive.zset.run import Column, Run

@@ -28,8 +28,8 @@ from sparqlive.plan.rewrites.walk import operators_of, with_children
 from sparqlive.quads.current import Quads
 from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT
 from sparqlive.quads.snapshot import Snapshot
+from sparqlive.runtime.deadline import gathers
 from sparqlive.sparql.algebra import Term, Var, parts_of
-from sparqlive.sparql.deadline import gathers
 from sparqlive.sparql.expressions import (
     Evaluate,
     ExpressionError,

@@ -17,7 +17,7 @@ from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.quads.snapshot import Snapshot
-from sparqlive.sparql.deadline import gathers
+from sparqlive.runtime.deadline import gathers
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run
 

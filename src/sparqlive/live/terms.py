@@ -16,9 +16,9 @@ from pyoxigraph import Literal
 
 from sparqlive.rdf.dictionary import UNDEF, Dictionary, term_of
 from sparqlive.rdf.term_columns import Ids
+from sparqlive.runtime.deadline import paced
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.column_tests import TRUE, UNKNOWN, ColumnTest, TermTexts
-from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.expressions import Evaluate, ExpressionError
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS
 from sparqlive.sparql.ordering import blank_bytes, iri_bytes, natural_bytes, order_bytes, string_bytes

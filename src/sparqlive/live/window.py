@@ -21,8 +21,8 @@ from sparqlive.live.terms import Terms
 from sparqlive.live.window_columns import first_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.places import Cut, Places
+from sparqlive.runtime.deadline import paced
 from sparqlive.sparql.algebra import Var
-from sparqlive.sparql.deadline import paced
 from sparqlive.zset.blocks import Block, joined, large_blocks
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Column, Run

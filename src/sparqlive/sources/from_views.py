@@ -19,10 +19,10 @@ from pyoxigraph import NamedNode
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
+from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.watcher import address_of, check_options, watcher
 from sparqlive.sources.watching import Feeds, Source
-from sparqlive.sparql.interrupts import uninterrupted
 
 if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence

@@ -18,7 +18,6 @@ from typing import Any, TypeAlias
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
-from sparqlive.engine.collector import collector_paused
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Closed, Error, StoreFailed
@@ -26,6 +25,8 @@ from sparqlive.numbers import seconds
 from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.reserved import graph_refusal
+from sparqlive.runtime.collector import collector_paused
+from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sources.polling import wait
 from sparqlive.sources.watcher import (
     Changes,
@@ -38,7 +39,6 @@ from sparqlive.sources.watcher import (
     Watcher,
     whole_path,
 )
-from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.web.retry import retry_seconds
 
 _REFRESH_SECONDS = 60.0

@@ -20,9 +20,9 @@ from decimal import Decimal
 from heapq import nlargest, nsmallest
 from typing import Any, Final, Protocol, TypeAlias
 
+from sparqlive.runtime.deadline import paced
 from sparqlive.sparql.algebra import Aggregate
 from sparqlive.sparql.columns import PLACES, exact_parts
-from sparqlive.sparql.deadline import paced
 from sparqlive.sparql.functions.numeric import divide
 from sparqlive.sparql.ordering import OrderKey, order_key
 from sparqlive.sparql.values import (

@@ -15,8 +15,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from sparqlive.errors import StoreFailed
-from sparqlive.sparql.interrupts import uninterrupted
-from sparqlive.sparql.memory import give_back
+from sparqlive.runtime.interrupts import uninterrupted
+from sparqlive.runtime.memory import give_back
 from sparqlive.store.compaction import Each, Folded
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.runs import QUADS, RunFile

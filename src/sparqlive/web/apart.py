@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import TypeVar
 
-from sparqlive.sparql.deadline import waiting
+from sparqlive.runtime.deadline import waiting
 
 T = TypeVar("T")
 

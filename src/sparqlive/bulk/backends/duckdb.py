@@ -27,8 +27,8 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.new_terms import NewTerms, TermSaving
 from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.rdf.dictionary import hash_of
+from sparqlive.runtime.deadline import look_at_flag
 from sparqlive.sparql.columns import TERM_SCHEMA
-from sparqlive.sparql.deadline import look_at_flag
 from sparqlive.store.place import file_system
 from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import Saved, Target, combined, save

@@ -31,11 +31,11 @@ from sparqlive.numbers import seconds
 from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
 from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
+from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
 from sparqlive.sources.watcher import address_of, watcher
 from sparqlive.sources.watching import Feeds, Source
-from sparqlive.sparql.interrupts import uninterrupted
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.web.hosts import host_is_among
 from sparqlive.zset.relation import Row

@@ -19,7 +19,7 @@ from functools import lru_cache
 from typing import Any, AnyStr, Final
 
 from sparqlive.errors import Timeout, TooLarge
-from sparqlive.sparql.deadline import TimeIsUp, seconds_left
+from sparqlive.runtime.deadline import TimeIsUp, seconds_left
 from sparqlive.sparql.functions.pattern_syntax import (
     FLAGS,
     NotLinearError,

@@ -19,7 +19,7 @@ from lark.common import LexerConf
 from lark.exceptions import UnexpectedToken
 from lark.lexer import Lexer, PatternStr, TerminalDef
 
-from sparqlive.sparql.deadline import flagged, give_way
+from sparqlive.runtime.deadline import flagged, give_way
 from sparqlive.sparql.functions import WORDS
 from sparqlive.sparql.syntax.tree import AGGREGATES, Node, TextError
 

@@ -15,7 +15,7 @@ import sparqlive
 from sparqlive.bulk.backends.spark.backend import SparkBackend
 from sparqlive.bulk.backends.spark.start import is_connect
 from sparqlive.bulk.backends.spark.stopping import stoppable
-from sparqlive.sparql.deadline import cancelled_by, limited
+from sparqlive.runtime.deadline import cancelled_by, limited
 from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("in_files")]

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from sparqlive.bulk.backends.spark.java import use_java
 from sparqlive.bulk.backends.spark.noise import quiet_java
 from sparqlive.errors import Error
-from sparqlive.sparql.memory import machine_memory
+from sparqlive.runtime.memory import machine_memory
 
 QUIET = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()}"
 """The option of a driver's Java that keeps noise out of its log."""

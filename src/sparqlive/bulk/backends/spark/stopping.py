@@ -13,7 +13,7 @@ from pyspark import InheritableThread
 from pyspark.sql import SparkSession
 
 from sparqlive.bulk.backends.spark.start import is_connect
-from sparqlive.sparql.deadline import can_be_stopped, look_at_flag
+from sparqlive.runtime.deadline import can_be_stopped, look_at_flag
 
 Result = TypeVar("Result")
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from sparqlive.sparql.deadline import look_at_flag
-from sparqlive.sparql.interrupts import interruptible, interrupting, is_held_back, uninterrupted
+from sparqlive.runtime.deadline import look_at_flag
+from sparqlive.runtime.interrupts import interruptible, interrupting, is_held_back, uninterrupted
 
 
 @pytest.fixture(autouse=True)

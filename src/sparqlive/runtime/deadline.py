@@ -27,8 +27,8 @@ from contextlib import contextmanager
 from typing import TypeAlias, TypeVar
 
 from sparqlive.errors import Error, Timeout, TooLarge
-from sparqlive.sparql import memory
-from sparqlive.sparql.interrupts import is_held_back, look_for_interrupt
+from sparqlive.runtime import memory
+from sparqlive.runtime.interrupts import is_held_back, look_for_interrupt
 
 T = TypeVar("T")
 

@@ -10,12 +10,12 @@ import weakref
 import pytest
 
 from sparqlive.errors import Timeout
-from sparqlive.sparql import deadline
+from sparqlive.runtime import deadline
 
 PROFILED = """
 import cProfile
 from sparqlive.errors import Timeout
-from sparqlive.sparql.deadline import within
+from sparqlive.runtime.deadline import within
 
 def long():
     while True:

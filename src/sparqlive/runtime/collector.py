@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import gc
 
-from sparqlive.sparql.memory import give_back
+from sparqlive.runtime.memory import give_back
 
 SETTLE_ROWS = 50_000
 

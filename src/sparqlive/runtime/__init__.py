@@ -1,0 +1,1 @@
+"""What running work needs of the machine: time limits, interrupts, memory, the garbage collector."""
