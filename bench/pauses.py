@@ -14,7 +14,8 @@ from pyoxigraph import NamedNode, Quad
 
 import sparqlive
 from bench.measure import Report, Sizes, duration, percentile, run_alone, same, timed
-from sparqlive.zset.relation import KeyedRelation, Relation
+from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.relation import Relation
 
 SIZES = {"rows": (1_000_000, 100_000), "changes": (20_000, 4_000)}
 PAUSE_WANTED = 0.005

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sparqlive.engine import assertions as assertions_module
 from sparqlive.engine.assertions import ASSERTED, BY_QUAD, LOCAL, WIDTH, Assertions, TakenNumberError
 from sparqlive.zset import relation
-from sparqlive.zset.relation import KeyedRelation
+from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.run import Run
 
 Quad = tuple[int, int, int, int]
@@ -115,7 +115,7 @@ def test_the_graph_is_what_anybody_asserts(
 ) -> None:
     with (
         mock.patch.object(assertions_module, "_MANY_ROWS", 1 if by_columns else 100),
-        mock.patch.object(relation, "_SMALLEST_MERGE", 2 if merged else 100),
+        mock.patch.object(relation, "SMALLEST_MERGE", 2 if merged else 100),
     ):
         recorded = Recorded()
         for step in steps:

@@ -30,7 +30,7 @@ VIEWS = {
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows are in files, are merged, and are more groups than may be kept."""
     monkeypatch.setattr(compaction, "SMALL", 4)
-    monkeypatch.setattr(relation, "_SMALLEST_MERGE", 6)
+    monkeypatch.setattr(relation, "SMALLEST_MERGE", 6)
     monkeypatch.setattr(relation, "_RUN_TO_OVERLAY", 4)
     monkeypatch.setattr(group, "MOST_GROUPS", 3)
 

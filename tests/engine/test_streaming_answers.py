@@ -16,7 +16,7 @@ import sparqlive
 from sparqlive.engine import results
 from sparqlive.live import description, filtered, join, lazy, window_columns
 from sparqlive.live.terms import Terms
-from sparqlive.zset.relation import LentRelation
+from sparqlive.zset.keyed_relation import LentRelation
 
 ENDLESS = " . ".join(f"?a{i} <x:p> ?b{i}" for i in range(8))
 """A product of 400 to the power of 8 solutions: reading all of it would never end."""

@@ -20,7 +20,7 @@ from sparqlive.quads.leaves import KINDS, Nodes
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
 from sparqlive.zset import relation as relation_module
 from sparqlive.zset.columns import ColumnRows, last_rows
-from sparqlive.zset.relation import KeyedRelation
+from sparqlive.zset.keyed_relation import KeyedRelation
 from tests.conftest import examples
 
 # Ids at both ends of their range; some are predicates and nodes at once.
@@ -88,7 +88,7 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(relation_module, "_SMALLEST_MERGE", 5)
+        self.patch.setattr(relation_module, "SMALLEST_MERGE", 5)
         self.quads = Quads()
         self.old: set[Quad] = set()
         self.new: set[Quad] = set()

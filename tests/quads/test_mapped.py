@@ -97,7 +97,7 @@ class TestMappedQuads(MappedMachine.TestCase):  # type: ignore[name-defined,misc
 @pytest.mark.parametrize("seed", range(12))
 def test_snapshots_stay_as_they_were_over_bases_that_move(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pick = random.Random(seed)
-    monkeypatch.setattr(relation_module, "_SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
+    monkeypatch.setattr(relation_module, "SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
     monkeypatch.setattr(parts_module, "_MANY_GRAPHS", pick.choice((1, 100)))
     monkeypatch.setattr(lookup, "_SMALL_PART", pick.choice((0, 1, 8)))
     few = pick.choice((0, 2, 64))

@@ -71,7 +71,7 @@ def check(lent: Snapshot, quads: set[Quad], pick: random.Random) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_lent_quads_stay_as_they_were(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pick = random.Random(seed)
-    monkeypatch.setattr(relation, "_SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
+    monkeypatch.setattr(relation, "SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
     monkeypatch.setattr(parts_module, "_MANY_GRAPHS", pick.choice((1, 100)))
     monkeypatch.setattr(lookup, "_SMALL_PART", pick.choice((0, 1, 8)))
     few = pick.choice((0, 2, 64))

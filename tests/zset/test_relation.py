@@ -15,7 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from sparqlive.zset import relation as relation_module
 from sparqlive.zset.blocks import cut, rows_in
-from sparqlive.zset.relation import KeyedRelation, Relation, Row, change_between, rows_of
+from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.relation import Relation, Row, change_between, rows_of
 from sparqlive.zset.run import Column, Run, RunRows
 from sparqlive.zset.zset import add_into
 from tests.conftest import examples
@@ -44,7 +45,7 @@ class SmallMerges(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(relation_module, "_SMALLEST_MERGE", 4)
+        self.patch.setattr(relation_module, "SMALLEST_MERGE", 4)
         self.patch.setattr(relation_module, "_RUN_TO_OVERLAY", 4)
 
     def teardown(self) -> None:
@@ -293,7 +294,7 @@ class TestRelation(BagMachine.TestCase):  # type: ignore[name-defined,misc]
 
 @pytest.fixture
 def small_merges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(relation_module, "_SMALLEST_MERGE", 4)
+    monkeypatch.setattr(relation_module, "SMALLEST_MERGE", 4)
     return
 
 

@@ -17,7 +17,8 @@ import numpy as np
 from sparqlive.errors import Error
 from sparqlive.quads.current import Change, Quad
 from sparqlive.rdf.dictionary import hash_of
-from sparqlive.zset.relation import KeyedRelation, Relation, Row
+from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Column, Run, RunRows
 
 ASSERTED = "sources/quads"

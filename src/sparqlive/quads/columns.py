@@ -11,7 +11,8 @@ import numpy as np
 from sparqlive.quads.base import POSITIONS, Base, WholeOrder
 from sparqlive.quads.reader import PartReader, Reader
 from sparqlive.quads.scope import Scope
-from sparqlive.zset.relation import KeyedRelation, Row
+from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column, Run
 
 _FIRST_ROWS = 16

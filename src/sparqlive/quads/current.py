@@ -28,7 +28,7 @@ from sparqlive.quads.reader import own_graph, readers_by_identity
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.zset.columns import ColumnRows, Mask, group_starts, last_rows
-from sparqlive.zset.relation import KeyedRelation
+from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.run import Column
 
 __all__ = ["GRAPH", "OBJECT", "PREDICATE", "SUBJECT", "Change", "PairTable", "Quad", "Quads", "Scope"]

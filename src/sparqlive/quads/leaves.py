@@ -11,7 +11,8 @@ from sparqlive.quads.lookup import quads_with
 from sparqlive.quads.reader import Reader
 from sparqlive.quads.scope import GRAPH, OBJECT, SUBJECT, Change, Quad, Scope
 from sparqlive.zset.columns import ColumnRows
-from sparqlive.zset.relation import KeyedRelation, Row
+from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.relation import Row
 
 Kind: TypeAlias = Literal["nodes", "names"]
 KINDS: tuple[Kind, ...] = ("nodes", "names")

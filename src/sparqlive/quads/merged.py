@@ -11,7 +11,8 @@ import numpy as np
 from sparqlive.quads.columns import as_columns, columns_of, growing
 from sparqlive.quads.reader import PartReader, Reader
 from sparqlive.quads.scope import Scope
-from sparqlive.zset.relation import KeyedRelation, Row
+from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
 
 MOST_FILTERED = 64

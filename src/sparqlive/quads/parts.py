@@ -17,7 +17,7 @@ import numpy as np
 from sparqlive.quads.base import Base, WholeOrder, turned
 from sparqlive.quads.scope import GRAPH, Change
 from sparqlive.zset.columns import Mask
-from sparqlive.zset.relation import KeyedRelation, Layer
+from sparqlive.zset.keyed_relation import KeyedRelation, Layer
 from sparqlive.zset.run import Column, Run
 
 Turn: TypeAlias = Callable[[], Run | None]

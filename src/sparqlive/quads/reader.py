@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from sparqlive.quads.base import WholeOrder
 from sparqlive.quads.scope import Scope
-from sparqlive.zset.relation import KeyedRelation
+from sparqlive.zset.keyed_relation import KeyedRelation
 
 
 class PartReader(Protocol):

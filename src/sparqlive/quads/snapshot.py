@@ -21,7 +21,7 @@ from sparqlive.quads.merged import MergedPairs
 from sparqlive.quads.parts import Part, inverted
 from sparqlive.quads.reader import readers_by_identity
 from sparqlive.quads.scope import Change, Quad, Scope
-from sparqlive.zset.relation import KeyedRelation, LentRelation
+from sparqlive.zset.keyed_relation import KeyedRelation, LentRelation
 
 if TYPE_CHECKING:
     from threading import RLock

@@ -55,7 +55,8 @@ from sparqlive.store.seeking import Readers
 from sparqlive.store.tables import Tables, check_terms
 from sparqlive.store.term_maps import TermMaps
 from sparqlive.store.term_runs import MergeTerms, TermRuns, write_term_run
-from sparqlive.zset.relation import Elsewhere, KeyedRelation, Relation, rows_of
+from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.relation import Elsewhere, Relation, rows_of
 from sparqlive.zset.run import Column, Run, RunRows
 
 REFRESHES = "refreshes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, final, overload
 
 import numpy as np
@@ -71,3 +72,9 @@ def last_rows(rows: ColumnRows, by: Sequence[int]) -> ColumnRows:
         return rows
     order, is_first = lexicographic([rows.columns[number] for number in by])
     return rows.take(np.maximum.reduceat(order, np.flatnonzero(is_first)))
+
+
+def columns_of(rows: Sequence[tuple[int, ...]], arity: int) -> list[Column]:
+    """Rows as columns."""
+    table = np.fromiter(chain.from_iterable(rows), np.int64, arity * len(rows))
+    return [np.ascontiguousarray(column) for column in table.reshape(-1, arity).T]
