@@ -140,6 +140,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 conformance: $(JAVA)
+	@$(BIN)/python setup/w3c.py
 	SPARQLIVE_CONFORMANCE=full $(BIN)/python -m pytest -q --timeout 7200 tests/test_fixtures.py tests/test_w3c.py \
 	  tests/test_laws.py tests/test_random_nested.py tests/bulk tests/engine tests/live tests/plan tests/rdf tests/sparql \
 	  tests/store tests/zset

