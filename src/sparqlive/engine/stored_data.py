@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -62,15 +63,17 @@ class StoredData:
         runs = store.catalog.runs(QUADS)
         check_present(store.place, runs)
         base = sum(run.rows for run in runs)
-        log = [int(rows[:, 4].sum()) for _, rows in store.changes(store.quads_epoch())]
-        self._quads.attach(self._loaded, base + sum(log), is_blank=not base and not log)
+        later = self._later()
+        size = base + int(later.columns[4].sum())
+        is_blank = not base and not any(store.catalog.changes(store.quads_epoch()))
+        self._quads.attach(partial(self._loaded, later), size, is_blank=is_blank)
 
-    def _loaded(self) -> tuple[Base, ColumnRows]:
+    def _loaded(self, later: ColumnRows | None = None) -> tuple[Base, ColumnRows]:
         """The maps of the base, and the net changes after it, sorted by p."""
         runs = self._store.catalog.runs(QUADS)
         if self.maps is None or self.maps.paths != {run.path for run in runs}:
             self.maps = QuadMaps(self._store.directory, self._store.place, runs)
-        return self.maps, self._later()
+        return self.maps, self._later() if later is None else later
 
     def map_ahead(self) -> None:
         """Maps the base in the orders that most queries need."""

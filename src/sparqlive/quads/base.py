@@ -11,6 +11,7 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT
+from sparqlive.zset.order import distinct
 from sparqlive.zset.run import Column, Run
 
 Direction: TypeAlias = Literal["pso", "pos"]
@@ -101,7 +102,7 @@ def _order_of(values: Column) -> Column:
     wrong = np.flatnonzero(ordered[1:] < ordered[:-1])
     if len(wrong) > _MOST_REPAIRED:
         return np.argsort(values, kind="stable")
-    for top in np.unique(tops[wrong] & ~below):
+    for top in distinct(tops[wrong] & ~below):
         part = slice(np.searchsorted(tops, top), np.searchsorted(tops, top | below, "right"))
         order[part] = order[part][np.argsort(values[order[part]], kind="stable")]
     return order

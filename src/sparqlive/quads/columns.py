@@ -12,11 +12,11 @@ from sparqlive.quads.base import POSITIONS, Base, WholeOrder
 from sparqlive.quads.reader import PartReader, Reader
 from sparqlive.quads.scope import Scope
 from sparqlive.zset.keyed_relation import KeyedRelation
-from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column, Run
 
 _FIRST_ROWS = 16
 _MOST_ROWS = 1 << 16
+_NO_COLUMN = np.empty(0, np.int64)
 
 
 class PairTable(NamedTuple):
@@ -121,40 +121,53 @@ def _table(
 
 def whole_order(base: Base, parts: Iterable[PartReader], order: WholeOrder, key_length: int) -> KeyedRelation:
     """All quads of a mapped base in an order, with the changes that parts have after it."""
-    relation, positions = KeyedRelation(4, key_length, base.whole(order)), POSITIONS[order]
-    for part in parts:
-        changes = []
-        for *quad, weight in _changes_of(part, base):
-            row = [quad[position] for position in positions]
-            changes.append((relation.key_of(row), relation.value_of(row), weight))
-        relation.apply_all(changes)
+    relation = KeyedRelation(4, key_length, base.whole(order))
+    *columns, weights = _as_quads(((part, *_changes_of(part, base)) for part in parts), order)
+    if len(weights):
+        relation.stage_columns(columns, weights)
+        relation.commit()
     return relation
 
 
-def _changes_of(part: PartReader, base: Base) -> Iterator[tuple[int, int, int, int, int]]:
-    """The changes of a part after the base, as quads with a weight."""
+def _changes_of(part: PartReader, base: Base) -> tuple[Sequence[Column], Column]:
+    """The changes of a part after the base, and their weights."""
     forward = part.forward
     if base.part("pso", part.predicate) is None:
-        rows: Iterable[tuple[Row, int]] = ((row, 1) for row in forward.rows_before())
-    else:
-        columns, weights = forward.changes_after_run()
-        rows = zip(zip(*(column.tolist() for column in columns), strict=True), weights.tolist(), strict=True)
-    for row, weight in rows:
-        graph = row[2] if len(row) == 3 else part.graph
-        assert graph is not None, "a part that has rows has a graph"
-        yield row[0], part.predicate, row[1], graph, weight
+        run = forward.run_before()
+        columns: Sequence[Column] = [_NO_COLUMN] * forward.arity if run is None else run.columns
+        return columns, np.ones(len(columns[0]), np.int64)
+    if not forward.overlay and forward.late is None:
+        return [_NO_COLUMN] * forward.arity, _NO_COLUMN
+    return forward.changes_after_run()
 
 
 def sorted_run(parts: Iterable[PartReader], order: WholeOrder) -> Run:
     """The quads of all parts in an order, as one run."""
-    found: list[list[Column]] = [[], [], [], []]
-    for part in parts:
-        run = part.forward.run_before()
-        if run is not None:
-            subjects, objects, *others = run.columns
-            graphs = others[0] if others else np.full(len(subjects), part.graph)
-            quad = subjects, np.full(len(subjects), part.predicate), objects, graphs
-            for place, column in enumerate(quad):
-                found[place].append(column)
-    columns = [np.concatenate(pieces) if pieces else np.empty(0, np.int64) for pieces in found]
-    return Run.sort([columns[i] for i in POSITIONS[order]])
+    runs = ((part, part.forward.run_before()) for part in parts)
+    found = ((part, run.columns, _NO_COLUMN) for part, run in runs if run is not None)
+    return Run.sort(_as_quads(found, order)[:4])
+
+
+def _as_quads(
+    parts: Iterable[tuple[PartReader, Sequence[Column], Column]], order: WholeOrder
+) -> list[Column]:
+    """Columns of parts, with and without graphs, as columns of quads in an order; and one of weights."""
+    subjects, objects, graphs, weights = list[Column](), list[Column](), list[Column](), list[Column]()
+    predicates, sizes = list[int](), list[int]()
+    for part, columns, own in parts:
+        size = len(columns[0])
+        if not size:
+            continue
+        subjects.append(columns[0])
+        objects.append(columns[1])
+        graphs.append(columns[2] if len(columns) == 3 else np.broadcast_to(np.int64(part.graph or 0), size))
+        weights.append(own)
+        predicates.append(part.predicate)
+        sizes.append(size)
+    quad = [
+        np.concatenate(subjects or [_NO_COLUMN]),
+        np.repeat(np.array(predicates, np.int64), sizes),
+        np.concatenate(objects or [_NO_COLUMN]),
+        np.concatenate(graphs or [_NO_COLUMN]),
+    ]
+    return [*(quad[i] for i in POSITIONS[order]), np.concatenate(weights or [_NO_COLUMN])]

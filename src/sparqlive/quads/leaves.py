@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
-import numpy as np
-
 from sparqlive.quads.lookup import quads_with
 from sparqlive.quads.reader import Reader
 from sparqlive.quads.scope import GRAPH, OBJECT, SUBJECT, Change, Quad, Scope
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.order import distinct
 from sparqlive.zset.relation import Row
 
 Kind: TypeAlias = Literal["nodes", "names"]
@@ -53,7 +52,7 @@ class GraphNames:
     def delta(self, changes: Sequence[Change]) -> Delta:
         """The names that come and go with staged changes of the scope."""
         if type(changes) is ColumnRows:
-            names = np.unique(changes.columns[GRAPH]).tolist()
+            names = distinct(changes.columns[GRAPH]).tolist()
         else:
             names = list({change[GRAPH] for change in changes})
         before, after = self._order().count_before, self._order().count_after
@@ -72,7 +71,7 @@ class GraphNames:
                     names = [] if graph is None or not part.forward.size_before() else [graph]
                 else:
                     run = part.forward.run_before()
-                    names = [] if run is None else np.unique(run.columns[2]).tolist()
+                    names = [] if run is None else distinct(run.columns[2]).tolist()
                 self._found.update(dict.fromkeys(names))
         return self._found
 

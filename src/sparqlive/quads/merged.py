@@ -12,6 +12,7 @@ from sparqlive.quads.columns import as_columns, columns_of, growing
 from sparqlive.quads.reader import PartReader, Reader
 from sparqlive.quads.scope import Scope
 from sparqlive.zset.keyed_relation import KeyedRelation
+from sparqlive.zset.order import distinct
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
 
@@ -174,7 +175,7 @@ def pieces_of(relation: KeyedRelation | MergedPairs) -> Iterator[Sequence[Column
     changed = [np.fromiter(relation.overlay, np.int64, len(relation.overlay))]
     if relation.late is not None:
         changed.append(relation.late.columns[0])
-    keys = np.unique(np.concatenate(changed))
+    keys = distinct(np.concatenate(changed))
     if relation.run is not None:
         columns = relation.run.columns
         for part in growing(relation.run.length):
@@ -217,8 +218,8 @@ def values_per_object(pairs: KeyedRelation | MergedPairs) -> float:
         return 1.0
     values, size = run.columns[1], run.length
     if size <= _SAMPLE:
-        return size / len(np.unique(values))
-    among = len(np.unique(values[:: size // _SAMPLE]))
+        return size / len(distinct(values))
+    among = len(distinct(values[:: size // _SAMPLE]))
     part = size // _SAMPLE + 1
     below = np.int64(-(1 << 63) + (1 << 64) // part)
-    return size / max(among, part * len(np.unique(values[values < below])))
+    return size / max(among, part * len(distinct(values[values < below])))

@@ -55,16 +55,17 @@ def is_local(directory: Path) -> bool:
     """
     if not _MOUNTS.exists():
         return True
-    path = directory.resolve()
+    resolved = directory.resolve()
+    around = {str(path) for path in (resolved, *resolved.parents)}
     lines = _MOUNTS.read_text("utf-8", "surrogateescape").splitlines()
     found, kind = -1, ""
     for line in lines:
         # Fields vary in number up to a dash: https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
         mount, _, filesystem = line.partition(" - ")
-        point = Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount.split(" ")[4]))
+        point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount.split(" ")[4])
         # Of two file systems at one place, the later covers the earlier.
-        if path.is_relative_to(point) and len(point.parts) >= found:
-            found, kind = len(point.parts), filesystem.split(" ")[0]
+        if point in around and len(point) >= found:
+            found, kind = len(point), filesystem.split(" ")[0]
     return bool(kind) and _REMOTE.fullmatch(kind) is None
 
 

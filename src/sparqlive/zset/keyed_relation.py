@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sparqlive.zset.columns import columns_of
+from sparqlive.zset.order import distinct
 from sparqlive.zset.relation import Row, merge_is_due
 from sparqlive.zset.run import Column, Run, RunRows
 from sparqlive.zset.zset import add_into
@@ -251,7 +252,7 @@ class KeyedRelation:
         assert self.key_length == 1
         changed = set(chain.from_iterable(layers))
         if self.late is not None:
-            changed.update(np.unique(self.late.columns[0]).tolist())
+            changed.update(distinct(self.late.columns[0]).tolist())
         if self.run is not None:
             place, first = 0, self.run.views[0]
             while place < self.run.length:
