@@ -16,10 +16,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pyoxigraph import NamedNode, Quad, RdfFormat, Store
+from pyoxigraph import NamedNode, Quad, RdfFormat, Store, parse
 
 import sparqlive
 from bench.answers import Digest, content, digest, digest_of_peer, ours, peers, warm_up
@@ -94,7 +96,7 @@ def build_store(cells: Cells, key: str, data: Path, size: int, folder: Path) -> 
 
     def load() -> tuple[sparqlive.Session, Time]:
         session = sparqlive.open(folder, default_graph=shape.default_graph, durability="relaxed")
-        return session, clocked(lambda: _load(session, shape, data, size))[1]
+        return session, clocked(lambda: _load(session, shape, data))[1]
 
     with cells.prepare("load", load) as session:
         cells.cell("registering the join", lambda: _register(session, shape))
@@ -133,7 +135,7 @@ def _ready(shape: Shape, data: Path, size: int, folder: Path | None) -> tuple[sp
     """A session with the data; one of a store has carried a change, which is withdrawn again."""
     if folder is None:
         session = sparqlive.open(default_graph=shape.default_graph)
-        return session, clocked(lambda: _load(session, shape, data, size))[1]
+        return session, clocked(lambda: _load(session, shape, data))[1]
     change = [shape.change(size, 0)]
 
     def opened() -> sparqlive.Session:
@@ -146,9 +148,9 @@ def _ready(shape: Shape, data: Path, size: int, folder: Path | None) -> tuple[sp
     return session, taken
 
 
-def _load(session: sparqlive.Session, shape: Shape, data: Path, size: int) -> None:
+def _load(session: sparqlive.Session, shape: Shape, data: Path) -> None:
     if shape.has_sources:
-        _add_sources(session, data, size)
+        _add_sources(session, data)
     elif not len(session):
         session.load(data)
 
@@ -164,16 +166,13 @@ class _Given:
         await report(Content(quads, {"given": True}))
 
 
-def _add_sources(session: sparqlive.Session, data: Path, size: int) -> None:
+def _add_sources(session: sparqlive.Session, data: Path) -> None:
     """A source per graph, on the way that all sources take, but without a file or a server for each."""
-    store: Store = Store()
-    store.bulk_load(path=str(data), format=RdfFormat.N_QUADS)
     feeds = session._feeds
-    for number in range(size):
-        name = graph(number).value
-        if name not in session.sources:
-            quads = list(store.quads_for_pattern(None, None, None, graph(number)))
-            feeds.add(Source(feeds, name, "file", f"{name}.nq", {}), _Given(quads))
+    quads = parse(path=str(data), format=RdfFormat.N_QUADS)
+    for graph_name, given in groupby(quads, attrgetter("graph_name.value")):
+        if graph_name not in session.sources:
+            feeds.add(Source(feeds, graph_name, "file", f"{graph_name}.nq", {}), _Given(list(given)))
     while not all(source.ended or source.error for source in session.sources.values()):
         time.sleep(0.01)
     same("sources that failed", [source.error for source in session.sources.values() if source.error], [])
