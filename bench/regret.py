@@ -1,12 +1,12 @@
 """Regret of the session's choice: its time over that of the best strategy, for views × sizes × batches.
 
 Orders and customers as in `bench.throughput`. Each view has four sessions on the same data, in memory and
-without Spark. In one, every batch is carried by the session's own choice, which learns only from what it
-chose. In each of the others, one strategy carries the batches: what a strategy leaves behind, such as merged
-runs, is of use to itself alone. The sessions take turns. A batch replaces orders by new ones, and the next
-one takes that back, so the data keeps its size. A batch is timed as a whole, from the given quads to the
-committed epoch; the first ones of each kind are not counted. A cell is the median of the others. All sessions
-must have the same delta at the end of each round.
+without Spark. In one, every batch is carried by the session's own choice. In each of the others, one strategy
+carries the batches: what a strategy leaves behind, such as merged runs, is of use to itself alone. The
+sessions take turns. A batch replaces orders by new ones, and the next one takes that back, so the data keeps
+its size. A batch is timed as a whole, from the given quads to the committed epoch; the first ones of each
+kind are not counted. A cell is the median of the others. All sessions must have the same delta at the end of
+each round.
 
 What was measured is kept beside the page, as .jsonl, and is not measured again. A plot shows when incremental
 maintenance wins. `--cpu` measures processor time, for a busy machine.
@@ -24,7 +24,6 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from statistics import fmean
-from types import SimpleNamespace
 from typing import Any
 
 import sparqlive
@@ -32,7 +31,6 @@ from bench.kept import Kept
 from bench.measure import duration, markdown_table, middle, number, same
 from bench.provenance import command_of, provenance
 from bench.throughput import JOINED, PREFIX, VIEWS, Case, case_of, city_text, order_quads, order_text
-from sparqlive.engine import carry
 from sparqlive.engine.carry import Strategy
 
 OUTPUT = Path(__file__).parent / "results" / "regret.md"
@@ -247,8 +245,6 @@ def main() -> None:
     command = command_of("python -m bench.regret", sys.argv[1:])
     kept = Kept(output.with_suffix(".jsonl"), partial(provenance, command, ("sparqlive", "duckdb")))
     clock = time.process_time if options.cpu else time.perf_counter
-    if options.cpu:  # the sessions learn by the same clock
-        carry.time = SimpleNamespace(perf_counter=clock)  # type: ignore[assignment]
     measuring = Measuring(clock, options.rounds, options.seconds)
     ends = time.perf_counter() + 60 * options.minutes
     orders = [1_000] if options.quick else orders

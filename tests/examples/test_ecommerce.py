@@ -20,7 +20,7 @@ def test_the_example_runs_and_can_go_on(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sparqlive.engine.carry.ALWAYS_LIVE", 10)
-    monkeypatch.setattr("sparqlive.engine.carry.BULK_ROWS", 30)
+    monkeypatch.setattr("sparqlive.engine.choice.SPARK_ROWS", 30)
     options = ["--products", "60", "--batches", "2", "--directory", str(tmp_path)]
     for goes_on in (False, True):
         assert main([*options, "--master", "local[2]"]) == 0
@@ -30,7 +30,7 @@ def test_the_example_runs_and_can_go_on(
         epochs = [line for line in out.splitlines() if line.startswith("epoch ")]
         assert bool(epochs) is not goes_on
         assert all(line.endswith(")") for line in epochs), "each line has its reason"
-        assert any("spark does the bulk work here" in line for line in epochs) is not goes_on
+        assert any("spark is the cheapest" in line for line in epochs) is not goes_on
 
 
 def test_a_view_that_differs_fails_the_example(

@@ -173,18 +173,6 @@ def test_large_changes_between_small_ones(terms: Terms, monkeypatch: pytest.Monk
     assert bool(kept._large) is (ratio == 0)
 
 
-def test_rows_that_no_group_has_read(terms: Terms) -> None:
-    """The cost of a change depends on them."""
-    rows, kept = rows_of(terms, 200), state(terms)
-    kept.load(dict(rows))
-    assert kept.unread == MANY
-    kept.carry({next(iter(rows)): 1})
-    kept.commit()
-    assert kept.unread == MANY - MANY // 200
-    assert len(dict(kept.content())) == 200
-    assert kept.unread == 0
-
-
 def test_a_group_that_is_gone_leaves_nothing(terms: Terms) -> None:
     kept = state(terms)
     kept.load({})

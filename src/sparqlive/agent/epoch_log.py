@@ -25,12 +25,7 @@ class EpochLog:
     def hear(self, epoch: Epoch) -> None:
         rows = {name: len(epoch.deltas[name]) for name in epoch.deltas.changed()}
         choices = {
-            name: {
-                "strategy": choice.strategy,
-                "reason": choice.reason,
-                "seconds": choice.seconds,
-                "estimates": dict(choice.estimates),
-            }
+            name: {"strategy": choice.strategy, "reason": choice.reason, "seconds": choice.seconds}
             for name, choice in epoch.choices.items()
         }
         entry = {

@@ -1,13 +1,12 @@
-"""Carries an epoch to plans: live, on a bulk backend, or by a rebuild; chosen by cost, with a reason.
+"""Carries an epoch to plans: live, on a bulk backend, or by a rebuild, with the reason.
 
-Owns the choice, the start of bulk backends, and the measurements behind the choice. A small batch is always
-carried live. Invariant: every strategy produces the same deltas, of the result and of the operators' state.
+Owns the start of bulk backends, and what they do for contents in files. A small batch is always carried live.
+Invariant: every strategy produces the same deltas, of the result and of the operators' state.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,25 +18,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 import pyarrow as pa
 
-from sparqlive.engine.costs import (
-    BULK,
-    LIVE,
-    SWITCHING,
-    Measurements,
-    Sizes,
-    Way,
-    commit_seconds,
-    seconds_of,
-    ways_of,
-    whole_seconds_of,
-)
+from sparqlive.engine.choice import LIVE, SPARK_ROWS, Way, Work, choose, way_of
 from sparqlive.engine.export import BulkData
 from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.maintained import Inputs, Maintained, Saved, is_of_totals
 from sparqlive.numbers import short_repr
-from sparqlive.plan.operators import Distinct, Keeping, Operator, Window
+from sparqlive.plan.operators import Keeping, Operator
 from sparqlive.quads.current import Change, Quads
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
@@ -75,23 +63,19 @@ BulkChoice = Literal["auto", "duckdb", "spark"]
 Result = TypeVar("Result")
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
-# A batch of at most this many changed quads is carried live without estimates: it takes milliseconds.
+# A batch of at most this many changed quads is carried live without a choice: it takes milliseconds.
 ALWAYS_LIVE = 256
-BULK_ROWS = 20_000
-"""A change of this many rows of a plan is bulk work, which Spark does in a session with bulk="spark"."""
-SPARK_WORK = 2_000_000
-"""For contents that stay in the store, Spark, where the session has one, does work on more rows than this."""
+SPARK_QUADS = 2_000_000
+"""Where Spark is running, it computes new contents over more quads than this."""
 _LEAST_FILE_MEMORY = 256 << 20
-QUADS_PER_CHANGE = 20
-"""A change meets about so many quads."""
+_TITLES = {"duckdb": "DuckDB", "spark": "Spark"}
 
 
 @dataclass(frozen=True)
 class Choice:
-    """How an epoch was carried to a plan: the strategy, the estimates of all strategies, and the reason."""
+    """How an epoch was carried to a plan: the strategy, how long it took, and the reason."""
 
     strategy: str
-    estimates: Mapping[str, float]
     seconds: float
     reason: str
 
@@ -190,33 +174,32 @@ class Strategies:
         self._spark = spark
         self._is_registered = False
         self.bulk = bulk
-        """Which backends may do bulk work; with "spark", it does all of it."""
+        """Which backends may do bulk work."""
         self.carriers: dict[str, Callable[[Sequence[Change]], Carrier]] = {}
         """The bulk backends in use: each creates its carrier, from changes to undo first."""
         if bulk != "spark":
             self.carriers["duckdb"] = self._duckdb_carrier
         if bulk != "duckdb" and find_spec("pyspark") is not None:
             self.carriers["spark"] = self._spark_carrier
-        self._started: set[str] = set()
-        self._lost = dict.fromkeys(self.carriers, 0.0)
-        """The seconds that epochs would have been faster by, had a backend been running."""
-        self.measurements = Measurements()
+        self.has_started_spark = False
 
     # Backends
 
     def ensure_available(self, name: str) -> None:
         if name in self.carriers:
             return
-        title = BULK[name].title
+        title = _TITLES[name]
         if self.bulk not in ("auto", name):
             raise Unsupported(
                 f"{title} is not used by this session, which was opened with bulk={self.bulk!r}."
             )
         raise Unsupported(f"{title} is not installed. Run: pip install 'sparqlive[{name}]'")
 
-    def is_started(self, name: str) -> bool:
-        """Whether a backend is running; DuckDB is, once a session of this process has used it."""
-        return name in self._started or (name == "duckdb" and name in sys.modules)
+    @property
+    def bulk_backend(self) -> str | None:
+        """The backend that carries large changes; Spark only where the session was told so."""
+        name = "spark" if self.bulk == "spark" else "duckdb"
+        return name if name in self.carriers else None
 
     @property
     def has_spark_setting(self) -> bool:
@@ -230,7 +213,7 @@ class Strategies:
             from sparqlive.bulk.backends.spark.start import start_session
 
             self._spark = start_session(self._spark or "local[*]")
-        self._started.add("spark")
+        self.has_started_spark = True
         return self._spark
 
     def registered_spark(self) -> Any:
@@ -244,7 +227,6 @@ class Strategies:
 
     def _duckdb_carrier(self, undone: Sequence[Change]) -> Carrier:
         """DuckDB reads the quads in memory, where the changes to undo are undone already."""
-        self._started.add("duckdb")
         return _in_process(self._data.quads, self._data.dictionary, self._data.terms)
 
     def contents_if_any(
@@ -296,7 +278,6 @@ class Strategies:
             reads_all = changes is None or changes > FEW_CHANGES or strategy == "rebuild"
             create = partial(self._spark_on_files, quads if reads_all else 0)
             return FileBackend(name, strategy, reason, create)
-        self._started.add("duckdb")
         return FileBackend(name, strategy, reason, self._duckdb_on_files)
 
     def by_files(
@@ -314,7 +295,6 @@ class Strategies:
             failure = failure_of(way.name, error)
             if way.name != "spark" or requested == "spark" or "duckdb" not in self.carriers:
                 raise failure from error
-            self._started.add("duckdb")
             strategy = "rebuild" if way.strategy == "rebuild" else "duckdb"
             reason = f"{NOT_HELD}, and {failure}"
             return work(FileBackend("duckdb", strategy, reason, self._duckdb_on_files))
@@ -324,9 +304,8 @@ class Strategies:
             return requested, f"{requested} was requested, and {NOT_HELD}."
         if self.bulk != "auto":
             return self.bulk, f"{NOT_HELD}, and the session uses {self.bulk}."
-        work = quads if changes is None else changes * QUADS_PER_CHANGE
-        if self.has_spark_setting and work > SPARK_WORK:
-            return "spark", f"{NOT_HELD}, and the work is large ({work:,} rows)."
+        if self.has_spark_setting and (quads > SPARK_QUADS if changes is None else changes > SPARK_ROWS):
+            return "spark", f"{NOT_HELD}, and the work is large ({changes or quads:,} rows)."
         return "duckdb", f"{NOT_HELD}, and DuckDB is the cheapest for work of this size."
 
     def _duckdb_on_files(self, target: Target) -> Backend:
@@ -391,28 +370,13 @@ class Strategies:
         self, batch: _Batch, maintained: Maintained, inputs: Inputs
     ) -> tuple[Mapping[Row, int], Choice]:
         """The delta of a plan's result, by the requested or the cheapest strategy."""
-        rows = sum(len(given) for given in inputs.values())
-        quads, unread = maintained.matching_quads() + rows, maintained.unread_rows()
-        kept = [*map(type, maintained.keeping())]
-        states = len(kept), kept.count(Distinct), kept.count(Window)
-        sizes = Sizes(quads, *batch.keeper.size_of(maintained), unread, *states)
-        costs = {way: seconds_of(way, sizes, rows) for way in ways_of(self.carriers)}
-        last = _last_way(maintained)
-        cheapest = self._cheapest(maintained.key, costs, last, sizes, rows)
-        estimates = {way.strategy: seconds for way, seconds in cheapest.items()}
-        reason = ""
-        if batch.requested != "auto":
-            strategy: str = batch.requested
-        elif self.bulk == "spark" and rows >= BULK_ROWS and "spark" in self.carriers:
-            strategy = "spark"
-            reason = f"spark does the bulk work here, and {rows:,} changed rows are bulk work."
-        else:
-            strategy = min(estimates, key=estimates.__getitem__)
-        way = next(way for way in cheapest if way.strategy == strategy)
+        changed = sum(map(len, inputs.values()))
+        work = Work(changed, maintained.matching_quads(), batch.keeper.derivations_of(maintained))
         if batch.requested == "auto":
-            self._count_lost(cheapest[way], cheapest)
-        reason = reason or _reason(strategy, batch.requested, estimates, rows)
-        is_measured = way.backend is None or self.is_started(way.backend)
+            way, reason = choose(work, self.bulk_backend)
+        else:
+            way = way_of(batch.requested, work, self.bulk_backend)
+            reason = f"{batch.requested} was requested."
         start = time.perf_counter()
         try:
             with interrupting(maintained.stop_flag):
@@ -420,44 +384,10 @@ class Strategies:
         except BulkFailed as error:
             if batch.requested != "auto":
                 raise
-            way, is_measured, reason = LIVE, True, f"live, because {error}"
+            way, reason = LIVE, f"live, because {error}"
             delta = maintained.delta(inputs)
-        seconds = time.perf_counter() - start
-        if is_measured:
-            expected = whole_seconds_of(way, sizes, rows)
-            self.measurements.learn(maintained.key, way, seconds / expected, way != last)
         maintained.carried_by(way.strategy, way.backend or "live")
-        return delta, Choice(way.strategy, estimates, seconds, reason)
-
-    def _cheapest(
-        self, plan: str, costs: Mapping[Way, float], last: Way, sizes: Sizes, changed: int
-    ) -> dict[Way, float]:
-        """The cheapest way of each strategy, with its expected seconds after an epoch that `last` carried."""
-        expected = self.measurements.correct(plan, costs)
-        for way in expected:
-            switching = 1.0 if way == last else SWITCHING
-            expected[way] = (
-                switching * expected[way] + commit_seconds(way, sizes, changed) + self._start_seconds(way)
-            )
-        best: dict[str, Way] = {}
-        for way, seconds in expected.items():
-            if way.strategy not in best or seconds < expected[best[way.strategy]]:
-                best[way.strategy] = way
-        return {way: expected[way] for way in best.values()}
-
-    def _start_seconds(self, way: Way) -> float:
-        """What starting a backend adds to an epoch: its cost, less what epochs without it have lost."""
-        if way.backend is None or self.is_started(way.backend):
-            return 0.0
-        return max(0.0, BULK[way.backend].start_seconds - self._lost[way.backend])
-
-    def _count_lost(self, chosen: float, cheapest: Mapping[Way, float]) -> None:
-        """Counts how much longer an epoch is expected to take because a backend is not running."""
-        for name in self.carriers:
-            running = [
-                seconds - self._start_seconds(way) for way, seconds in cheapest.items() if way.backend == name
-            ]
-            self._lost[name] += max(0.0, chosen - min(running, default=chosen))
+        return delta, Choice(way.strategy, time.perf_counter() - start, reason)
 
     def _by(self, way: Way, batch: _Batch, maintained: Maintained, inputs: Inputs) -> Mapping[Row, int]:
         if way.backend is not None:
@@ -486,7 +416,7 @@ def failure_of(name: str, error: Exception) -> BulkFailed:
 
         return SparkFailed(f"Spark failed: {type(error).__name__}: {root_cause(str(error))}")
     return BulkFailed(
-        f"{BULK[name].title} failed: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        f"{_TITLES[name]} failed: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
     )
 
 
@@ -512,12 +442,6 @@ class _Batch:
         return change_between(self.keeper.rows_of(maintained), result)
 
 
-def _last_way(maintained: Maintained) -> Way:
-    """The way that carried the last epoch to a plan; a new plan's relations are as live needs them."""
-    backend = None if maintained.evaluator == "live" else maintained.evaluator
-    return LIVE if maintained.carried == "live" else Way(maintained.carried, backend)
-
-
 def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
     sources = maintained.state_sources()
     plans, kept = [*sources.values(), maintained.plan], maintained.kept()
@@ -533,11 +457,3 @@ def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapp
     *states, result = carrier.contents(plans, batch.changes, maintained.parameter_rows())
     maintained.replace(dict(zip(sources, states, strict=True)))
     return batch.change(maintained, result)
-
-
-def _reason(strategy: str, requested: Strategy, estimates: Mapping[str, float], rows: int) -> str:
-    if requested != "auto":
-        return f"{strategy} was requested."
-    others = ", ".join(f"{name} {seconds:.2g} s" for name, seconds in estimates.items() if name != strategy)
-    about = f"about {estimates[strategy]:.2g} s" + (f" (others: {others})" if others else "")
-    return f"{strategy} is the cheapest for {rows} changed rows: {about}."

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sparqlive.engine.carry import FileBackend, Strategy
+from sparqlive.engine.carry import SPARK_QUADS, FileBackend, Strategy
 from sparqlive.engine.check import wrong_relations
 from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
 from sparqlive.engine.planning import Planning
@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sparqlive.engine")
 
-# If Spark is running, it computes new views over at least this many quads.
-SPARK_QUADS = 2_000_000
 COMPUTING_TIMES = 8
 """Computing rows takes about so many times the memory of the result: for tables, joins and sorting."""
 BULK_QUADS = 50_000
@@ -360,7 +358,7 @@ class Registration:
         """The backend that computes a new view, or None for this process."""
         strategies = self._epochs.strategies
         size = self._epochs.quads.size
-        large = size > SPARK_QUADS and strategies.is_started("spark")
+        large = size > SPARK_QUADS and strategies.has_started_spark
         for_spark = size > BULK_QUADS and strategies.bulk == "spark" and "spark" in strategies.carriers
         if strategy == "spark" or (strategy == "auto" and (large or for_spark)):
             strategies.ensure_available("spark")

@@ -311,7 +311,7 @@ class Unheld:
                 reason = (
                     way.reason.replace(NOT_HELD, f"{NOT_HELD} ({content.why})") if content.why else way.reason
                 )
-                outcome.choices[content] = Choice(way.strategy, {}, seconds, reason)
+                outcome.choices[content] = Choice(way.strategy, seconds, reason)
                 content.carried = way.strategy
         self._expand(outcome)
         if changes.count > FEW_ROWS:

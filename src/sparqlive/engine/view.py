@@ -65,7 +65,7 @@ class Epoch:
     """One committed batch of changes: its number, how many quads it changed, and each view's delta.
 
     `ignored` counts changes without effect. `strategy` says how the epoch was carried to the views; `choices`
-    says so for each view that had a choice, with estimates and the reason. `rejected` counts malformed lines
+    says so for each view that had a choice, with the reason. `rejected` counts malformed lines
     that a load skipped. `seconds` is the duration.
     """
 
@@ -576,11 +576,9 @@ class View(Readable):
             small = "every epoch was small and was carried live"
             return [*held, f"none yet: {small if self.content.is_held else 'no epoch has changed it'}"]
         epoch, choice = self.choice
-        estimates = ", ".join(f"{name} {seconds:.3g} s" for name, seconds in choice.estimates.items())
         return [
             *held,
             f"epoch {epoch}: {choice.strategy}, in {choice.seconds:.3g} s",
-            f"estimates: {estimates}",
             choice.reason,
         ]
 

@@ -123,8 +123,6 @@ class Groups(Grouped):
         self._groups: dict[Row, _GroupState] = {}
         self._large: list[Run] = []
         """Large changes, which a group takes in when it next changes."""
-        self._read = 0
-        """How many rows of the run were read for groups."""
         self.pending: Mapping[Row, int] = {}
         self._carried = False
         self._touched: dict[Row, _GroupState] = {}
@@ -156,7 +154,7 @@ class Groups(Grouped):
         known = self._groups.get(key)
         if known is None:
             known = _GroupState(self._grouping.group(), len(self._large))
-            self._read += self._take_in(key, known, self._rows)
+            self._take_in(key, known, self._rows)
             self._groups[key] = known
         elif known.seen < len(self._large):
             for change in self._large[known.seen :]:
@@ -169,13 +167,10 @@ class Groups(Grouped):
         known.row = self._row(key, known.group)
         return known
 
-    def _take_in(self, key: Row, known: _GroupState, rows: Relation) -> int:
-        """Adds the rows of a group that are in the runs of a relation; returns how many they are."""
-        count = 0
+    def _take_in(self, key: Row, known: _GroupState, rows: Relation) -> None:
+        """Adds the rows of a group that are in the runs of a relation."""
         for columns, weights in rows.beginning(key):
             self._grouping.add_all(known.group, columns, weights)
-            count += len(weights)
-        return count
 
     def _read_again(self, key: Row, known: _GroupState, change: Mapping[Row, int]) -> None:
         """Creates the accumulators of a group from its rows before the epoch, and a change."""
@@ -250,12 +245,7 @@ class Groups(Grouped):
                 self._forget_groups()
 
     def _forget_groups(self) -> None:
-        self._groups, self._large, self._read = {}, [], 0
-
-    @property
-    def unread(self) -> int:
-        """About how many rows are read if all groups change: of groups that are not in memory or behind."""
-        return max(0, self._rows.rows_in_runs - self._read) + sum(change.length for change in self._large)
+        self._groups, self._large = {}, []
 
     def rollback(self) -> None:
         """Gives up the accumulators, which are created again from the rows: rare and always correct."""

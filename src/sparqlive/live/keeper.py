@@ -301,10 +301,9 @@ class Keeper:
         members = self._family_of[maintained].members
         return {(*key, *row): weight for key, content in members.items() for row, weight in content.items()}
 
-    def size_of(self, maintained: Maintained) -> tuple[int, int]:
-        """The approximate number of a maintained plan's rows in memory, and the sum of their weights."""
-        sizes = [content.size() for content in self.contents_of(maintained)]
-        return sum(rows for rows, _ in sizes), sum(weight for _, weight in sizes)
+    def derivations_of(self, maintained: Maintained) -> int:
+        """The approximate number of a maintained plan's rows in memory, with their weights."""
+        return sum(content.size()[1] for content in self.contents_of(maintained))
 
     @property
     def is_used(self) -> bool:

@@ -236,10 +236,6 @@ class Maintained:
             if not isinstance(nodes[number].operator, op.Parameters)
         }
 
-    def keeping(self) -> list[op.Operator]:
-        """The operators that store their source's content."""
-        return [self._compiler.nodes[number].operator for number in self.state_sources()]
-
     def kept(self) -> dict[op.Keeping, Kept]:
         """What operators store of their sources, without what is not stored as columns."""
         self._fetch()
@@ -320,10 +316,6 @@ class Maintained:
     def matching_quads(self) -> int:
         """The approximate number of quads that the patterns match, added up over the patterns."""
         return self._compiler.matching_quads()
-
-    def unread_rows(self) -> int:
-        """The number of stored rows that are read when their groups change."""
-        return sum(state.unread for state in self._compiler.states.values() if isinstance(state, Groups))
 
     @property
     def compiler(self) -> Compiler:

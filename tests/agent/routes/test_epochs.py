@@ -24,7 +24,6 @@ def test_epochs_say_what_they_changed_and_how(client: httpx.Client, session: spa
     assert (first["inserted"], first["deleted"], first["ignored"], first["rows"]) == (2, 0, 0, {"v": 2})
     assert (second["inserted"], second["deleted"], second["ignored"], second["rows"]) == (0, 1, 1, {"v": 1})
     assert (third["strategy"], third["choices"]["v"]["reason"]) == ("rebuild", "rebuild was requested.")
-    assert set(third["choices"]["v"]["estimates"]) >= {"live", "rebuild"}
     assert all(entry["seconds"] > 0 for entry in given["epochs"])
     assert [entry["epoch"] for entry in client.get("/epochs?since=2").json()["epochs"]] == [3]
     assert client.get("/epochs?since=x").status_code == 400

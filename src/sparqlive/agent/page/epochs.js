@@ -73,7 +73,7 @@ const isRefresh = (entry) => entry.inserted + entry.deleted + entry.ignored === 
 
 function reasons(entry) {
   const choices = Object.entries(entry.choices);
-  if (!choices.length) return isRefresh(entry) ? "a view was refreshed" : "small change: processed live without a cost estimate";
+  if (!choices.length) return isRefresh(entry) ? "a view was refreshed" : "small change: processed live";
   const list = choices.map(([name, choice]) => element("p", {}, `${name}: ${choice.reason} Duration: ${seconds(choice.seconds)}.`));
   if (choices.length === 1) return `${choices[0][0]}: ${choices[0][1].reason}`;
   return element("details", {}, element("summary", {}, choices[0][1].reason), ...list);

@@ -1,0 +1,72 @@
+"""The rule that chooses a strategy for an epoch and a plan."""
+
+from __future__ import annotations
+
+import pytest
+
+from sparqlive.engine.choice import LIVE, LIVE_ROWS, SPARK_ROWS, Way, Work, choose, way_of
+
+DUCKDB, SPARK = Way("duckdb", "duckdb"), Way("spark", "spark")
+BOTH = pytest.mark.parametrize(("way", "most"), [(DUCKDB, LIVE_ROWS), (SPARK, SPARK_ROWS)])
+
+
+def chosen(changed: int, backend: str | None, quads: int = 1_000_000, derivations: int = 0) -> Way:
+    return choose(Work(changed, quads, derivations), backend)[0]
+
+
+@BOTH
+def test_live_carries_small_changes_and_a_backend_large_ones(way: Way, most: int) -> None:
+    assert chosen(most, way.backend) == LIVE
+    assert chosen(most + 1, way.backend) == way
+
+
+@BOTH
+def test_a_change_with_many_derivations_counts_for_as_many(way: Way, most: int) -> None:
+    assert chosen(most // 50, way.backend, derivations=50_000_000) == LIVE
+    assert chosen(most // 50 + 1, way.backend, derivations=50_000_000) == way
+
+
+def test_live_carries_more_where_duckdb_would_scan_more() -> None:
+    assert chosen(100_000, "duckdb", quads=10_000_000) == LIVE
+    assert chosen(100_001, "duckdb", quads=10_000_000) == DUCKDB
+
+
+@BOTH
+def test_a_change_as_large_as_the_view_is_a_rebuild(way: Way, most: int) -> None:
+    assert chosen(most + 1, way.backend, quads=2 * most + 2) == way
+    assert chosen(most + 1, way.backend, quads=2 * most + 1) == Way("rebuild", way.backend)
+    assert chosen(most, way.backend, quads=0) == LIVE, "a small one never is"
+
+
+def test_live_carries_everything_where_there_is_no_backend() -> None:
+    assert chosen(10_000_000, None) == LIVE
+
+
+def test_a_requested_rebuild_runs_where_its_size_suits() -> None:
+    small, large = Work(1, LIVE_ROWS - 1, 0), Work(1, 10 * SPARK_ROWS, 0)
+    assert way_of("rebuild", small, "duckdb") == way_of("rebuild", large, None) == Way("rebuild")
+    assert way_of("rebuild", large, "duckdb") == Way("rebuild", "duckdb")
+    assert way_of("rebuild", large, "spark") == Way("rebuild", "spark")
+
+
+@pytest.mark.parametrize("strategy", ["live", "duckdb", "spark"])
+def test_any_other_requested_strategy_is_taken_at_its_word(strategy: str) -> None:
+    assert way_of(strategy, Work(1, 1, 1), "duckdb").strategy == strategy
+
+
+def test_the_reasons_are_sentences() -> None:
+    assert [
+        choose(Work(changed, quads, derivations), "duckdb")[1]
+        for changed, quads, derivations in (
+            (1_000, 50_000, 0),
+            (1_000, 50_000, 2_500_000),
+            (30_000, 100_000, 0),
+            (30_000, 50_000, 0),
+        )
+    ] == [
+        "live is the cheapest for 1,000 changed rows: at most 20,000.",
+        "duckdb is the cheapest for 1,000 changed rows with about 50 derivations each: more than 20,000.",
+        "duckdb is the cheapest for 30,000 changed rows: more than 20,000.",
+        "rebuild is the cheapest for 30,000 changed rows: more than half of the 50,000 quads that the view "
+        "matches.",
+    ]
