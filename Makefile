@@ -18,7 +18,7 @@ CORE := tests/zset tests/rdf tests/sparql tests/plan tests/live tests/runtime te
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run shop patients watch-party aggregator test-peers ivm paper peers quick test coverage test-spark test-clients test-connectors test-kills lint style types all-tests format conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
+.PHONY: help run shop patients watch-party aggregator test-peers ivm paper peers quick test coverage test-spark test-clients test-connectors test-kills lint style types all-tests format grammar conformance search bench bench-spark bench-throughput docs docs-serve build sbom test-release lock clean
 
 help:
 	@echo "make run          a pipeline on a local Spark: a million triples, five views, small and large batches, sinks, a check"
@@ -38,6 +38,7 @@ help:
 	@echo "make test-kills   a Spark cluster whose workers and driver are killed, 30 times at random; half an hour"
 	@echo "make lint         formatting, lint, types and import rules"
 	@echo "make format       format the code"
+	@echo "make grammar      write the parse table again from the grammar"
 	@echo "make conformance  all fixtures and W3C query evaluation tests, live and on Spark, and all cases that make test samples"
 	@echo "make search       all laws with 20 times as many random examples, other ones in each run; an hour"
 	@echo "make bench        the benchmarks in one process, some minutes"
@@ -138,6 +139,9 @@ test-clients: $(STAMP) $(PEERS)
 format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+grammar: $(STAMP)
+	$(BIN)/python -m setup.grammar
 
 conformance: $(JAVA)
 	@$(BIN)/python setup/w3c.py

@@ -30,7 +30,6 @@ SMALL = {
     "click",
     "duckdb",
     "google-re2",
-    "lark",
     "markdown-it-py",
     "mdurl",
     "numpy",

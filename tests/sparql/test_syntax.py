@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyoxigraph import BlankNode, Literal, NamedNode, RdfFormat, Store
 
+from setup.grammar import TABLE, written
 from sparqlive import errors
 from sparqlive.sparql import algebra
 from sparqlive.sparql.syntax import parse_query, parse_update
@@ -493,6 +494,10 @@ def test_ordinary_query_parses_within_five_milliseconds() -> None:
     assert min(times) < 0.005
 
 
+def test_the_parse_table_is_that_of_the_grammar() -> None:
+    assert TABLE.read_text(encoding="utf-8") == written(), "run `make grammar`"
+
+
 def test_importing_the_front_end_does_not_load_the_parser() -> None:
-    code = "import sys, sparqlive.sparql.syntax; sys.exit('lark' in sys.modules)"
+    code = "import sys, sparqlive.sparql.syntax; sys.exit('sparqlive.sparql.syntax.parser' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

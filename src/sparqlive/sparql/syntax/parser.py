@@ -1,27 +1,24 @@
-"""Parses SPARQL text into a parse tree: the lexer, and the LALR parser generated from grammar.lark.
+"""Parses SPARQL text into a parse tree: the lexer, and an LALR(1) parser.
 
+The parse table in grammar.json is made of grammar.lark by `make grammar`.
 The lexer decides what is a word, a number, a string or a name. Like SPARQL's own lexer, it accepts keywords
 without a space between them. Text outside the grammar is rejected with what was found and what was expected.
-Invariants: no exception of the parser library leaves this module; the parser is built once, on first use, and
-keeps no state between texts.
+Invariant: the table is read once, on first use, and nothing is kept between texts.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
-from typing import Any
-
-from lark import Lark, Token
-from lark.common import LexerConf
-from lark.exceptions import UnexpectedToken
-from lark.lexer import Lexer, PatternStr, TerminalDef
+from typing import Any, NamedTuple
 
 from sparqlive.runtime.deadline import flagged, give_way
 from sparqlive.sparql.functions import WORDS
-from sparqlive.sparql.syntax.tree import AGGREGATES, Node, TextError
+from sparqlive.sparql.syntax.tree import AGGREGATES, Node, TextError, Token
 
 # The names of terminals in error messages.
 _IN_WORDS = {
@@ -56,27 +53,29 @@ _NAME_CHARACTERS = re.compile(r"[A-Za-z0-9_.-]*")  # some of the characters that
 _LONGEST_TOGETHER = 60  # characters of keywords without a space between them
 
 
-class _SparqlLexer(Lexer):
+class _Lexer:
     """Matches all terminals with one regular expression. A word is a keyword, a function or an error."""
 
-    def __init__(self, conf: LexerConf) -> None:
-        strings = {t.pattern.value: t.name for t in conf.terminals if isinstance(t.pattern, PatternStr)}
-        shapes = [t for t in conf.terminals if not isinstance(t.pattern, PatternStr)]
+    def __init__(self, strings: Mapping[str, str], shapes: Mapping[str, str]) -> None:
+        """The terminals that are fixed texts, and those that are expressions, in order of priority."""
         marks = sorted((s for s in strings if not s.isalpha()), key=len, reverse=True)
-        forms = {t.name: f"(?P<{t.name}>{t.pattern.to_regexp()})" for t in sorted(shapes, key=_priority)}
-        last = [
+        self._forms = {name: f"(?P<{name}>{shape})" for name, shape in shapes.items()}
+        self._last = [
             f"(?P<MARK>{'|'.join(map(re.escape, marks))})",
             r"(?P<WORD>[A-Za-z][A-Za-z0-9_]*)",
             r"(?P<END>\Z)",
         ]
-        self._scan = _scanner([*forms.values(), *last])
-        del forms["PNAME"]
-        self._scan_nameless = _scanner([*forms.values(), *last])
+        self._scan = _scanner([*self._forms.values(), *self._last])
         self._types = strings
         keywords = {word for word in strings if word.isalpha() and word != "a"}
         self._words = frozenset(keywords) | WORDS.keys() | AGGREGATES
 
-    def lex(self, text: str) -> Iterator[Token]:  # type: ignore[override]  # the interface of custom lexers
+    @cached_property
+    def _scan_nameless(self) -> re.Pattern[str]:
+        return _scanner([*(form for name, form in self._forms.items() if name != "PNAME"), *self._last])
+
+    def lex(self, text: str) -> Iterator[Token]:
+        """Yields the tokens of a text; the last one is empty, and has the type `$END`."""
         types, position, nameless_until = self._types, 0, 0
         flag = flagged([])
         while True:
@@ -88,6 +87,7 @@ class _SparqlLexer(Lexer):
                 raise _unreadable(text, position)
             kind = match.lastgroup
             if kind == "END":
+                yield Token("$END", "", len(text))
                 return
             assert kind is not None
             value, start, position = match[kind], match.start(kind), match.end()
@@ -121,10 +121,6 @@ class _SparqlLexer(Lexer):
         if upper in AGGREGATES:
             return "AGGREGATE"
         return self._types.get(word if word == "a" else upper) if upper.isalpha() else None
-
-
-def _priority(terminal: TerminalDef) -> int:
-    return -terminal.priority
 
 
 def _scanner(alternatives: list[str]) -> re.Pattern[str]:
@@ -168,33 +164,107 @@ def _unreadable(text: str, position: int) -> TextError:
     return TextError(f"unexpected character `{rest[0]}`", start)
 
 
+class _Rule(NamedTuple):
+    """How many symbols become one, and how a node is made of them; see `setup/grammar.py`."""
+
+    makes: str
+    length: int
+    name: str
+    is_single: bool
+    kept: Sequence[tuple[int, bool, int]] | None
+    absent: int
+
+    def node(self, given: list[Any]) -> Any:
+        """What the rule makes of the nodes and tokens of its symbols."""
+        if self.kept is None:
+            children = given
+        else:
+            children = []
+            for place, expands, absent in self.kept:
+                if absent:
+                    children += [None] * absent
+                if not expands:
+                    children.append(given[place])
+                elif children:
+                    children += given[place].children
+                else:  # lists grow at their end, and are not copied
+                    children = given[place].children
+            if self.absent:
+                children += [None] * self.absent
+        return children[0] if self.is_single and len(children) == 1 else Node(self.name, children)
+
+
+@dataclass(frozen=True)
+class _Grammar:
+    """The parse table. A state leads from a symbol to a state, or with a negative number to a rule."""
+
+    starts: Mapping[str, tuple[int, int]]
+    """The first state of each kind of text, and the one in which all of it is read."""
+    words: Mapping[str, str]
+    """The terminals that are fixed texts."""
+    rules: Sequence[_Rule]
+    states: Sequence[Mapping[str, int]]
+    lexer: _Lexer
+
+    def parse(self, text: str, start: str) -> Node:
+        first, last = self.starts[start]
+        rules, table, states, found = self.rules, self.states, [first], list[Any]()
+        for token in self.lexer.lex(text):
+            kind = token.type
+            while True:
+                following = table[states[-1]].get(kind)
+                if following is None:
+                    raise _unexpected(text, token, self.accepted(states, last))
+                if following >= 0:
+                    states.append(following)
+                    found.append(token)
+                    break
+                rule = rules[~following]
+                given, length = list[Any](), rule.length
+                if length:
+                    given = found[-length:]
+                    del found[-length:], states[-length:]
+                states.append(table[states[-1]][rule.makes])
+                found.append(rule.node(given))
+                if kind == "$END" and states[-1] == last:
+                    (unit,) = found
+                    assert isinstance(unit, Node)
+                    return unit
+        raise AssertionError("the last token ends a text, or is not expected")
+
+    def accepted(self, states: Sequence[int], last: int) -> set[str]:
+        """The terminals that can follow. The row of a state has also what can follow its rules elsewhere."""
+        kinds = filter(str.isupper, self.states[states[-1]])
+        return {kind for kind in kinds if self._is_accepted([*states], kind, last)}
+
+    def _is_accepted(self, states: list[int], kind: str, last: int) -> bool:
+        while (following := self.states[states[-1]].get(kind)) is not None:
+            if following >= 0:
+                return True
+            rule = self.rules[~following]
+            del states[len(states) - rule.length :]
+            states.append(self.states[states[-1]][rule.makes])
+        return kind == "$END" and states[-1] == last
+
+
 @cache
-def _parser() -> Lark:
-    grammar = files("sparqlive.sparql.syntax").joinpath("grammar.lark").read_text("utf-8")
-    return Lark(
-        grammar,
-        parser="lalr",
-        lexer=_SparqlLexer,
-        start=["query_unit", "update_unit"],
-        tree_class=Node,
-        maybe_placeholders=True,
-    )
+def _grammar() -> _Grammar:
+    read = json.loads(files("sparqlive.sparql.syntax").joinpath("grammar.json").read_text("utf-8"))
+    symbols = [found.split() for found in read["symbols"]]
+    states = [
+        {s: int(to) for to, number in state.items() for s in symbols[number]} for state in read["states"]
+    ]
+    rules = [_Rule(*rule) for rule in read["rules"]]
+    return _Grammar(read["starts"], read["words"], rules, states, _Lexer(read["words"], read["shapes"]))
 
 
 def parse(text: str, start: str) -> Node:
     """Parses a text whose codepoint escapes are already decoded. Raises TextError."""
-    try:
-        tree: Any = _parser().parse(text, start=start)
-    except UnexpectedToken as error:
-        raise _unexpected(text, error) from None
-    assert isinstance(tree, Node)
-    return tree
+    return _grammar().parse(text, start)
 
 
-def _unexpected(text: str, error: UnexpectedToken) -> TextError:
-    token = error.token
-    start = token.start_pos or 0
-    accepted = _accepted(error)
+def _unexpected(text: str, token: Token, accepted: set[str]) -> TextError:
+    start = token.start_pos
     expected = _in_words(accepted)
     if token.type == "$END":
         return TextError(f"unexpected end of the text; expected {expected}", len(text.rstrip()))
@@ -209,19 +279,13 @@ def _unexpected(text: str, error: UnexpectedToken) -> TextError:
     return TextError(f"found `{_shortened(token)}`, expected {expected}", start)
 
 
-def _accepted(error: UnexpectedToken) -> set[str]:
-    """Returns the terminals that can follow here. The row of the parse table has ends of other rules too."""
-    accepts: Callable[[], set[str]] = error.interactive_parser.accepts
-    return accepts()
-
-
 def _shortened(token: str) -> str:
     return token if len(token) <= 40 else token[:37] + "..."
 
 
 def _in_words(expected: set[str]) -> str:
     """Lists terminals as a person would: `a variable, an IRI or "}"`."""
-    texts = {t.name: t.pattern.value for t in _parser().terminals if isinstance(t.pattern, PatternStr)}
+    texts = {name: text for text, name in _grammar().words.items()}
     left = {texts.get(terminal, terminal) for terminal in expected}
     names: list[str] = []
     for name, together in _TOGETHER.items():

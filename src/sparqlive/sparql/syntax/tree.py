@@ -1,6 +1,6 @@
 """The parse tree between the grammar and the algebra, its tokens, and the error that knows its position.
 
-This module does not import the parser, so reading a tree does not load it. Invariant: leaves are tokens
+Invariant: leaves are tokens
 (strings with a `type` and a `start_pos` in the parsed text), or None where an optional part is absent;
 everything else is a Node.
 """
@@ -9,16 +9,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from lark import Token
-else:
-    Token: TypeAlias = str
+from typing import Any
 
 __all__ = ["AGGREGATES", "Node", "TextError", "Token", "position", "tokens"]
 
 AGGREGATES = frozenset(("AVG", "COUNT", "GROUP_CONCAT", "MAX", "MIN", "SAMPLE", "SUM"))
+
+
+class Token(str):
+    """A terminal of the grammar: its text, its type, and where it starts in the parsed text."""
+
+    __slots__ = ("start_pos", "type")
+
+    type: str
+    start_pos: int
+
+    def __new__(cls, type_: str, text: str, start_pos: int) -> Token:
+        token = str.__new__(cls, text)
+        token.type = type_
+        token.start_pos = start_pos
+        return token
 
 
 @dataclass(slots=True)
@@ -40,7 +50,7 @@ class TextError(Exception):
 
 def position(where: Node | Token) -> int:
     """Returns the offset of the first token in a part of the tree; 0 if it has no token."""
-    return next((token.start_pos or 0 for token in tokens(where)), 0)
+    return next((token.start_pos for token in tokens(where)), 0)
 
 
 def tokens(where: Any) -> Iterator[Token]:
