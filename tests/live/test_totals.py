@@ -11,7 +11,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.live import totals
+from sparqlive.live import total_columns, totals
 from sparqlive.live.terms import Terms
 from sparqlive.live.totals import TotalGroups
 from sparqlive.plan import operators as op
@@ -107,7 +107,7 @@ def test_changes_one_by_one_and_by_columns(
 ) -> None:
     """The state is always that of a first computation; so are the rows; rollbacks leave no trace."""
     monkeypatch.setattr(totals, "COLUMN_ROWS", 1)
-    monkeypatch.setattr(totals, "_PIECE_ROWS", 7)
+    monkeypatch.setattr(total_columns, "_PIECE_ROWS", 7)
     monkeypatch.setattr(totals, "MOST_GROUPS", 2)
     for case in cases(values):
         width, chance = len(case.operator.source.variables), case.chance

@@ -30,11 +30,11 @@ from sparqlive.bulk.terms import value_of_text
 from sparqlive.bulk.typed import TEXT, typed_column, with_types
 from sparqlive.plan import operators as op
 from sparqlive.plan.totals import WEIGHTS, is_wide, total_names
-from sparqlive.sparql.aggregates import SUMS, Exact
-from sparqlive.sparql.aggregates import total as finished
+from sparqlive.sparql.aggregates import SUMS
+from sparqlive.sparql.aggregates import total as total_of
 from sparqlive.sparql.algebra import Aggregate, Var
 from sparqlive.sparql.ordering import order_key
-from sparqlive.sparql.values import DECIMAL, DOUBLE, EXACT, FLOAT, INTEGER, Kind, Value
+from sparqlive.sparql.values import DECIMAL, DOUBLE, FLOAT, INTEGER, Kind, Value
 
 if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
@@ -422,8 +422,8 @@ def _finisher(name: str) -> Callable[..., pa.Array]:
 def _finished(
     name: str, count: int, decimals: int, whole: str, fraction: str, others: Sequence[dict[str, Any]] = ()
 ) -> str | None:
-    exact = Exact(count, decimals, EXACT.add(Decimal(whole), EXACT.scaleb(Decimal(fraction), -18)))
-    value = finished(name, exact, [(_number(other), other["weight"]) for other in others])
+    totals = (0, count, decimals, 0, int(whole), 0, int(fraction), 0)  # wide sums as the low halves
+    value = total_of(name, totals, [(_number(other), other["weight"]) for other in others])
     return None if value is None else str(value.term)
 
 

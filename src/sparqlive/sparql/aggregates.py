@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from heapq import nlargest, nsmallest
 from typing import Any, Final, Protocol, TypeAlias
@@ -402,15 +401,6 @@ class _Sum:
             return math.inf if self._infinite else -math.inf
         return None
 
-    def add_exact(self, count: int, decimals: int, number: Decimal) -> None:
-        """Adds a sum of `count` numbers, of which `decimals` are decimals and the rest integers."""
-        self._count += count
-        self._decimals += decimals
-        if decimals:
-            self._tens = EXACT.add(self._tens, number)
-        else:
-            self._integers += int(number)
-
 
 class _Average(_Sum):
     __slots__ = ()
@@ -426,20 +416,11 @@ class _Average(_Sum):
         return divide(Value(DECIMAL, self._exact_total()), integer(self._count))
 
 
-@dataclass(frozen=True, slots=True)
-class Exact:
-    """The exact sum of integers and decimals, with their number and the number of decimals."""
-
-    count: int
-    decimals: int
-    total: Decimal
-
-
-def total(name: str, exact: Exact, others: Sequence[tuple[Value, int]]) -> Value | None:
-    """Returns SUM or AVG of numbers, given the sum of the exact ones; None means an error."""
-    numbers = [value for value, _ in others]
-    accumulator = (_Sum if name == "SUM" else _Average)(numbers.__getitem__)
-    accumulator.add_exact(exact.count, exact.decimals, exact.total)
+def total(name: str, totals: Iterable[int], others: Sequence[tuple[Value, int]]) -> Value | None:
+    """Returns SUM or AVG from totals and the numbers that they leave out; None means an error."""
+    values = [value for value, _ in others]
+    accumulator = (_Sum if name == "SUM" else _Average)(values.__getitem__)
+    accumulator.restore(iter(totals))
     for place, (_, weight) in enumerate(others):
         accumulator.add(place, weight)
     return _result(accumulator)
