@@ -20,8 +20,8 @@ from tests.conftest import ROOT
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 INTERNALS = sorted((ROOT / "docs" / "internals").glob("*.md"))
-SHORT = ("limits", "queries")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SHORT = [p for p in PAGES if p.parent.name in ("internals", "explanation") or p.name == "ARCHITECTURE.md"]
 
 
 def blocks() -> list[object]:
@@ -112,11 +112,10 @@ def test_modules_that_are_named_exist(page: str) -> None:
     assert [name for name in sorted(named) if not any((place / name).is_file() for place in places)] == []
 
 
-@pytest.mark.parametrize("page", ["ARCHITECTURE.md", *(f"internals/{name}.md" for name in SHORT)])
-def test_paragraphs_are_short(page: str) -> None:
+@pytest.mark.parametrize("page", SHORT, ids=[page.stem for page in SHORT])
+def test_paragraphs_are_short(page: Path) -> None:
     """At most six lines of 110 characters, and so are list items and the rows of tables."""
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     paragraphs = re.split(r"\n\n|\n(?=[|*\d-])", prose)
     assert [paragraph[:60] for paragraph in paragraphs if len(paragraph) > 660] == []
 
