@@ -117,18 +117,12 @@ def _parts(pattern: al.BasicPattern) -> int:
 
 
 def basic_patterns_in(item: Any) -> Iterator[al.BasicPattern]:
-    if isinstance(item, al.BasicPattern):
-        yield item
-    else:
-        for part in al.parts_of(item):
-            yield from basic_patterns_in(part)
+    return al.found_in(item, (al.BasicPattern,), except_in=(al.BasicPattern,))
 
 
 def calls_in(item: Any) -> Iterator[al.Call]:
-    """Yields the outermost calls of all expressions, including those inside EXISTS, but not in SERVICE."""
-    if isinstance(item, al.Call):
-        yield item
-    if isinstance(item, al.Service):
-        return  # the endpoint may have other functions
-    for part in al.parts_of(item):
-        yield from calls_in(part)
+    """Yields the calls of all expressions, including those inside EXISTS, but not in SERVICE.
+
+    The endpoint may have other functions.
+    """
+    return al.found_in(item, (al.Call,), except_in=(al.Service,))

@@ -11,12 +11,13 @@ from functools import cache
 from typing import Any
 
 from sparqlive.errors import Unsupported
+from sparqlive.plan.checks import calls_in
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.expressions import compile_expression
 
 
 def fixed(query: al.Query) -> al.Query:
-    @cache  # most queries do not ask for it
+    @cache
     def moment() -> al.Constant:
         return al.Constant(compile_expression(al.Call("NOW", ()), ())(()).term)
 
@@ -28,8 +29,9 @@ def fixed(query: al.Query) -> al.Query:
                 return item  # the endpoint has its own clock
         return with_parts(item, fix)
 
-    pattern = fix(query.pattern)
-    return query if pattern is query.pattern else replace(query, pattern=pattern)
+    if not any(call.name == "NOW" for call in calls_in(query.pattern)):
+        return query
+    return replace(query, pattern=fix(query.pattern))
 
 
 def without_services(query: al.Query) -> al.Query:

@@ -35,11 +35,7 @@ _NO_RESTRICTION: frozenset[Var] = frozenset()
 
 def services_in(item: Any) -> Iterator[al.Service]:
     """Yields the SERVICEs that a query or pattern asks itself: not those that an endpoint will ask."""
-    if isinstance(item, al.Service):
-        yield item
-    elif not isinstance(item, al.Values):  # which may be long
-        for part in parts_of(item):
-            yield from services_in(part)
+    return al.found_in(item, (al.Service,), except_in=(al.Service, al.Values))  # tables may be long
 
 
 def columns_of(service: al.Service) -> tuple[Var, ...]:

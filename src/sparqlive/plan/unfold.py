@@ -41,12 +41,8 @@ def views_read(query: al.Query) -> tuple[str, ...]:
 
 
 def _graphs_in(item: Any) -> Iterator[Any]:
-    if isinstance(item, al.Graph):
-        yield item.name
-    if isinstance(item, al.Dataset):
-        yield from (*item.default, *(item.named or ()))
-    for part in al.parts_of(item):
-        yield from _graphs_in(part)
+    for part in al.found_in(item, (al.Graph, al.Dataset)):
+        yield from (part.name,) if isinstance(part, al.Graph) else (*part.default, *(part.named or ()))
 
 
 def _is_view(name: Any) -> bool:

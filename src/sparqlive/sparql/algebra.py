@@ -7,7 +7,7 @@ are resolved; `SELECT *` is expanded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, TypeAlias, TypeVar
@@ -53,6 +53,19 @@ def parts_of(item: Any) -> Items[Any]:
     return [getattr(item, name) for name in field_names(item)]
 
 
+def found_in(item: Any, kinds: tuple[type, ...], except_in: tuple[type, ...] = ()) -> Iterator[Any]:
+    """Yields an item and its parts at any depth that are of some kinds, in order, but not in `except_in`."""
+    waiting = [item]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, kinds):
+            yield item
+        if not isinstance(item, except_in):
+            waiting += [part for part in reversed(parts_of(item)) if type(part) not in _WHOLE]
+
+
+_WHOLE = frozenset((Var, NamedNode, BlankNode, Literal, str, bool, int, type(None)))
+"""Most parts are of these kinds, which have no parts themselves."""
 _FIELDS: dict[type, tuple[str, ...]] = {}
 
 

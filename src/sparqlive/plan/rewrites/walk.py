@@ -29,7 +29,8 @@ def bottom_up(rule: Callable[[op.Operator], op.Operator], plan: op.Operator) -> 
     def walk(plan: op.Operator) -> op.Operator:
         if isinstance(plan, op.Shared) and plan in done:
             return done[plan]
-        new = rule(with_children(plan, [walk(child) for child in plan.children]))
+        children = plan.children
+        new = rule(with_children(plan, [walk(child) for child in children]) if children else plan)
         if isinstance(plan, op.Shared):
             done[plan] = new
         return new
