@@ -173,7 +173,7 @@ class Session:
 
         retention = Retention(history_epochs, history_seconds)
         assert self._path is not None
-        store = Persistence(
+        persistence = Persistence(
             self._path,
             self._epochs.quads,
             self.dictionary,
@@ -187,20 +187,20 @@ class Session:
         try:
             # Whatever starts here, such as a timer or the thread of sources, waits until the session is open.
             with self._epochs.lock:
-                stored = self._open_store(store, default_graph, progress or (lambda done, of: None))
+                stored = self._open_store(persistence, default_graph, progress or (lambda done, of: None))
                 if durability == "epoch":  # otherwise a crash can lose an epoch whose number is then reused
-                    self.lineage = store.lineage() or self.lineage
-                self._start(store, stored)
+                    self.lineage = persistence.lineage() or self.lineage
+                self._start(persistence, stored)
         except BaseException:
             self._stop()
             self._epochs.close()
             if self._epochs.persistence is None:
-                store.close()
+                persistence.close()
             raise
 
     def _open_store(
         self,
-        store: Persistence,
+        persistence: Persistence,
         default_graph: DefaultGraphs | None,
         progress: Callable[[int, int], None],
     ) -> list[Source]:
@@ -208,30 +208,30 @@ class Session:
 
         Returns the sources to watch.
         """
-        self.default_graph = store.default_graph(default_graph)
+        self.default_graph = persistence.default_graph(default_graph)
         self._registration = Registration(self._epochs, self.default_graph == "union")
-        store.load_quads()
-        self._epochs.moved_to(store.epoch)
-        self._epochs.keep_in_store(store)
-        self._registration.load(store, progress)
+        persistence.data.load_quads()
+        self._epochs.moved_to(persistence.store.catalog.epoch())
+        self._epochs.keep_in_store(persistence)
+        self._registration.load(persistence, progress)
         stored = list[Source]()
         if not self.read_only:
-            stored = [Source.from_note(self._feeds, note) for note in store.source_notes()]
-            store.load_assertions(self._epochs.assertions)
+            stored = self._feeds.stored(persistence.store)
+            persistence.load_assertions(self._epochs.assertions)
             for source in stored:
                 self._epochs.assertions.add(source.name)
-        self._epochs.attach(store)
+        self._epochs.attach(persistence)
         return stored
 
-    def _start(self, store: Persistence, stored: Sequence[Source]) -> None:
+    def _start(self, persistence: Persistence, stored: Sequence[Source]) -> None:
         """Starts what acts by itself: readers follow the writer; timers, sources and links run."""
         if self.read_only:
-            store.follow(partial(self._registration.follow, store))
+            persistence.follow(partial(self._registration.follow, persistence))
             return
         watchers = [stored_watcher(source.kind, source.address, source.options) for source in stored]
         self._feeds.start(zip(stored, watchers, strict=True))
-        self._traversal.load(store)
-        self._links.load(store)
+        self._traversal.load(persistence.store)
+        self._links.load(persistence.store)
         self._epochs.start_clocks()
 
     @property
@@ -517,10 +517,8 @@ class Session:
     @property
     def sources(self) -> Mapping[str, Source]:
         """The sources by name. A read-only session shows them as the writing process last recorded them."""
-        store = self._epochs.persistence
-        if self.read_only and store is not None:
-            noted = [Source.from_note(self._feeds, note) for note in store.source_notes()]
-            return {source.name: source for source in noted}
+        if self.read_only and self.store is not None:
+            return {source.name: source for source in self._feeds.stored(self.store)}
         return self._feeds.by_name
 
     def source(self, kind: str, address: str, *, name: str | None = None, **options: Any) -> Source:
@@ -715,7 +713,7 @@ class Session:
         with self.reading():
             self.ensure_open()
             if self._epochs.persistence is not None:
-                self._epochs.persistence.verify()
+                self._epochs.persistence.store.verify()
             return check(self._epochs, self.default_graph == "union")
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
@@ -748,9 +746,9 @@ class Session:
         persistence = self._epochs.persistence
         if persistence is not None and maps:
             with self._epochs.lock:
-                persistence.drop_maps()
+                persistence.store.remove_maps()
         elif persistence is not None:
-            persistence.compact()  # takes the lock itself, only while it needs it
+            persistence.compactor.run(everything=True)  # takes the lock itself, only while it needs it
 
     # Reading and closing
 

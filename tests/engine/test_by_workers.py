@@ -19,6 +19,9 @@ from sparqlive.engine import changes as given_changes
 from sparqlive.engine.writer import Epochs
 from sparqlive.rdf import change_columns
 from sparqlive.rdf.change_columns import TextBatch, read_batches
+from sparqlive.store import quad_runs
+from sparqlive.store.place import Place
+from sparqlive.store.runs import RunFile
 from tests.conftest import times
 
 pytestmark = pytest.mark.usefixtures("in_files")
@@ -64,6 +67,25 @@ def session(
         for name, query in VIEWS.items():
             session.view(name, query)
         yield session
+
+
+def test_segments_of_a_file_are_found_once(
+    session: sparqlive.Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found out about a file serves the batches after it."""
+    found, segments_of = list[str](), quad_runs._segments_of
+
+    def counted(place: Place, run: RunFile) -> Iterator[quad_runs.Segment]:
+        found.append(run.path)
+        return segments_of(place, run)
+
+    monkeypatch.setattr(quad_runs, "_segments_of", counted)
+    for start in (30, 40, 50):
+        (tmp_path / "more.nq").write_text(orders(range(start, start + 15)))
+        session.load(tmp_path / "more.nq")
+    assert found
+    assert len(found) == len(set(found))
+    session.check()
 
 
 def test_loads_between_other_epochs(session: sparqlive.Session, tmp_path: Path) -> None:

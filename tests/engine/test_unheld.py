@@ -318,7 +318,7 @@ def test_computed_terms_of_a_failed_epoch_are_not_kept(
         raise OSError("no space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(store), "commit", fail)
+        patch.setattr(type(store), "write", fail)
         with pytest.raises(sparqlive.StoreFailed, match="no space"):
             session.apply(insert=edges(50, 100), strategy="duckdb")
     assert store.term_runs() == before

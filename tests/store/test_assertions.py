@@ -163,7 +163,7 @@ def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     assert [len(found) for found in rows.values()] == [8, 5, 0]
     monkeypatch.setattr(compaction, "SMALL", 6)  # those of `urn:a` go to a file
     bases = {f"source/{name}": (4, rows[name]) for name in ("urn:a", "urn:c")}
-    store.rewrite(Commit(epoch, bases=bases, forgotten=[ASSERTED]))
+    store.write(Commit(epoch, bases=bases, forgotten=[ASSERTED]))
     assert files(path, "*source-urn-a*")
     with catalog.transaction():
         catalog.begin("source/urn:b", 4)
@@ -264,7 +264,7 @@ def test_values_that_recur_are_compressed(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path / "store") as session:
         store = session.store
         assert store is not None
-        store.rewrite(Commit(0, bases={ASSERTED: (WIDTH, rows)}))
+        store.write(Commit(0, bases={ASSERTED: (WIDTH, rows)}))
         (file,) = store.catalog.runs(ASSERTED)
         assert file.bytes < 18 * file.rows
         found = whole_relation(store, ASSERTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pyoxigraph as ox
@@ -12,7 +13,7 @@ import pytest
 
 import sparqlive
 from sparqlive.rdf.term_columns import TermColumns
-from sparqlive.store import compaction, compactor, ranges, runs, store, term_runs
+from sparqlive.store import compaction, compactor, ranges, runs, term_runs
 from sparqlive.store.place import Place
 from tests.oracle import Oracle
 from tests.store.test_store import EX, QUERIES, quad, query
@@ -121,16 +122,16 @@ def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
         session.load({quad(rng) for _ in range(20)})
         session.view("optional", query("optional"))
         session.apply(insert={quad(rng) for _ in range(10)})
-        install = session._epochs.persistence.store.install  # type: ignore[union-attr]
+        install = compactor.Compactor._install
 
-        def late(*given: object) -> None:
+        def late(*given: Any) -> None:
             session.drop("optional")
             session.view("distinct", query("distinct"))
             session.apply(insert={quad(rng) for _ in range(10)})
             session.view("optional", query("optional"))
-            install(*given)  # type: ignore[arg-type]
+            install(*given)
 
-        monkeypatch.setattr(session._epochs.persistence.store, "install", late)  # type: ignore[union-attr]
+        monkeypatch.setattr(compactor.Compactor, "_install", late)
         session.compact()
         session.check()
     with sparqlive.open(tmp_path / "store") as session:
@@ -141,7 +142,7 @@ def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
 def test_merging_terms_reads_no_more_of_them_than_a_file_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_MERGED_TERMS", 300)
+    monkeypatch.setattr(compaction, "_MERGED_TERMS", 300)
     read: list[int] = []
 
     def counted(place: Place, run: runs.RunFile) -> TermColumns:

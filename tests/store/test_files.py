@@ -131,7 +131,7 @@ compaction.SMALL = 2
 def killed(*_):
     os._exit(9)
 with sparqlive.open(sys.argv[1]) as session:
-    store.Store._commit = killed
+    store.Store._register = killed
     session.apply(insert=[quad(random.Random(seed)) for seed in range(50, 90)])
 """
 
@@ -163,7 +163,7 @@ def test_a_failed_commit_changes_nothing(tmp_path: Path, monkeypatch: pytest.Mon
         expected, data = contents(session), set(session.quads())
         batch = [quad(random.Random(seed)) for seed in range(50, 90)]
         with monkeypatch.context() as patch:
-            patch.setattr(Store, "_commit", _full)
+            patch.setattr(Store, "_register", _full)
             with pytest.raises(sparqlive.StoreFailed, match="No space left"):
                 session.apply(insert=batch)
         assert (contents(session), set(session.quads())) == (expected, data)
@@ -213,8 +213,8 @@ def test_a_commit_of_files_that_others_wrote(tmp_path: Path) -> None:
             ]
             described = store.describe(folder, made)
             assert [run.rows for run in described] == [999, 999, 1000]
-            store.commit(Commit(2, (999, 0), "duckdb", runs=described))
-        assert sum(len(part) for part in store.parts(relation)) == 1000
+            store.write(Commit(2, (999, 0), "duckdb", runs=described))
+        assert store.parts(relation).row_count() == 1000
     finally:
         store.close()
     for _ in range(2):

@@ -7,7 +7,7 @@ none. Invariant: backends see the quads and terms as they were before the curren
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.bulk.stored_rows import StoredRelation
-    from sparqlive.engine.persistence import Persistence
+    from sparqlive.engine.stored_data import StoredData
     from sparqlive.store.quad_runs import QuadRuns
     from sparqlive.store.store import Sources, Store
 
@@ -37,8 +37,7 @@ class BulkData:
     def __init__(self, quads: Quads, dictionary: Dictionary) -> None:
         self.quads = quads
         self.dictionary = dictionary
-        self._stored_terms: Callable[[], Mapping[str, Callable[[], pa.Table]]] = dict
-        self._persistence: Persistence | None = None
+        self._stored: StoredData | None = None
         self._temporary: _TemporaryStore | None = None
         self._terms: pa.Table | None = None
         """The dictionary's single entries that are in no file."""
@@ -52,15 +51,14 @@ class BulkData:
         self._term_files: dict[str, pa.Table] = {}
         """The terms of a store's files, which never change, in mapped memory."""
 
-    def attach(self, persistence: Persistence) -> None:
+    def attach(self, stored: StoredData) -> None:
         """Takes quads and terms from a store from now on."""
-        self._persistence = persistence
-        self._stored_terms = persistence.store.term_tables
+        self._stored = stored
 
     @property
-    def _files(self) -> Persistence | _TemporaryStore:
-        if self._persistence is not None:
-            return self._persistence
+    def _files(self) -> StoredData | _TemporaryStore:
+        if self._stored is not None:
+            return self._stored
         if self._temporary is None:
             self._temporary = _TemporaryStore(self.quads, self.dictionary)
         return self._temporary
@@ -90,13 +88,13 @@ class BulkData:
         """What the store has of a relation."""
         from sparqlive.bulk.stored_rows import StoredRelation
 
-        if self._persistence is None or not self._persistence.has_relation(name):
+        if self._stored is None or not self._stored.store.catalog.has(name):
             return None
-        return StoredRelation.of(self._persistence.parts(name), self._persistence.store.readers)
+        return StoredRelation.of(self._stored.store.parts(name), self._stored.store.readers)
 
     def terms(self) -> pa.Table:
         """The dictionary with the terms of the current epoch: id, term, and its typed columns."""
-        files = self._stored_terms()
+        files = {} if self._stored is None else self._stored.store.term_tables()
         basis = (self.dictionary.moves, tuple(files))
         entries = self.dictionary.single_entries()
         if self._terms is None or self._basis != basis:
@@ -165,7 +163,7 @@ class _TemporaryStore:
         self.changes += len(changes)
 
     def stored_quads(self) -> tuple[QuadRuns, Run]:
-        """As of `Persistence`."""
+        """As of `StoredData`."""
         if self._new:
             rows = np.concatenate([np.array(changes, dtype=np.int64) for changes in self._new])
             *columns, weights = (np.ascontiguousarray(column) for column in rows.T)

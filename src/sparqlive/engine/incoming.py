@@ -6,11 +6,13 @@ the store is committed.
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.ingest.effective import ChangeFiles, Reading
+    from sparqlive.bulk.ingest.effective import ChangeFiles, Parse, Reading
+    from sparqlive.bulk.ingest.workers import Workers
     from sparqlive.engine.persistence import Persistence
 
 
@@ -20,8 +22,9 @@ class Incoming:
     They are found without the lock, as of a state of the store; they can be committed if it is still that.
     """
 
-    def __init__(self, store: Persistence, reading: Reading, scratch: str) -> None:
-        self._store = store
+    def __init__(self, persistence: Persistence, reading: Reading, scratch: str) -> None:
+        self._pins = persistence.pins
+        self._data = persistence.data
         self._reading = reading
         self._scratch = scratch
         self._state: tuple[Any, ...] | None = None
@@ -31,17 +34,35 @@ class Incoming:
         """Has workers find the changes as of now; the lock is not held meanwhile."""
         with ExitStack() as pinned:
             with lock:
-                self._state = self._store.state()
-                known, epoch = self._store.known(f"{self._scratch}/known"), self._store.epoch + 1
-                pinned.enter_context(self._store.pinned())
+                self._state = self._data.state()
+                known, epoch = self._data.known(f"{self._scratch}/known"), self._state[0] + 1
+                pinned.enter_context(self._pins.pinned())
             return self._reading.changes(epoch, known)
 
     @property
     def is_current(self) -> bool:
         """Whether what was found can be committed. Called under the lock."""
-        return self._state == self._store.state()
+        return self._state == self._data.state()
 
     def close(self) -> None:
         """Removes what was only read, before the commit."""
         self._reading.close()
         self.is_closed = True
+
+
+@contextmanager
+def reading(
+    persistence: Persistence, workers: Workers, parse: Parse, graph: str | None
+) -> Iterator[Incoming]:
+    """Context for an epoch that workers read; see `bulk/ingest/effective.py`. It needs no lock."""
+    from sparqlive.bulk.ingest.effective import SCRATCH, Reading
+
+    place = persistence.store.place
+    with persistence.store.attempt() as folder:
+        incoming = Incoming(persistence, Reading(workers, parse, graph, place, folder), f"{folder}/{SCRATCH}")
+        try:
+            yield incoming
+        finally:
+            if not incoming.is_closed:  # otherwise a commit may have named the files
+                with suppress(OSError):
+                    place.remove_folder(folder)

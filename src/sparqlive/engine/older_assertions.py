@@ -29,7 +29,7 @@ def gather_assertions(store: Store) -> None:
             parts.append([np.full(run.length, number, np.int64), *run.columns])
     columns = [np.concatenate(pieces) for pieces in zip(*parts, strict=True)]
     rows = Run.sort(columns, np.ones(len(columns[0]), np.int64))
-    store.rewrite(Commit(store.catalog.epoch(), bases={ASSERTED: (WIDTH, rows)}, forgotten=names))
+    store.write(Commit(store.catalog.epoch(), bases={ASSERTED: (WIDTH, rows)}, forgotten=names))
 
 
 def whole_relation(store: Store, name: str) -> Run | None:

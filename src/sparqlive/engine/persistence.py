@@ -1,7 +1,8 @@
 """Connects a session to its store: loads it when it opens, and writes each step.
 
-Owns the translation from ids, relations and views to files and a catalog. Decides when the store is compacted
-and which history is deleted. Invariant: a result is written before the session makes it visible.
+Owns what belongs into one transaction, from contents, views and terms. What is on disk is `store`, the quads
+and terms of the session are `data`, the files that readers hold are `pins`: others use these directly.
+Decides which history is deleted. Invariant: a result is written before the session makes it visible.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,6 @@ from uuid import uuid4
 
 from sparqlive.engine.assertions import ASSERTED, BY_QUAD, BY_SOURCE, LOCAL, Assertions
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
-from sparqlive.engine.incoming import Incoming
 from sparqlive.engine.ingest import ingest_runs
 from sparqlive.engine.older_assertions import gather_assertions
 from sparqlive.engine.pins import Pins
@@ -30,28 +30,21 @@ from sparqlive.live.maintained import is_of_totals
 from sparqlive.plan.operators import Operator
 from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.runtime.interrupts import interruptible
 from sparqlive.store.catalog import Durability
 from sparqlive.store.commits import Commit
-from sparqlive.store.compaction import Each
 from sparqlive.store.compactor import Compactor
 from sparqlive.store.connections import Poller
-from sparqlive.store.map_folder import MapFolders
-from sparqlive.store.place import LocalPlace
 from sparqlive.store.quad_maps import QuadMaps
-from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile
 from sparqlive.store.saving import Saved
-from sparqlive.store.store import REFRESHES, Sources, Store
-from sparqlive.store.streaming import StoredParts, parts_of
-from sparqlive.store.term_runs import write_term_run
+from sparqlive.store.store import REFRESHES, Store
 from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.documents import Document
-    from sparqlive.bulk.ingest.effective import ChangeFiles, Known, Parse
+    from sparqlive.bulk.ingest.effective import ChangeFiles
     from sparqlive.bulk.ingest.job import IngestResult, OnError
     from sparqlive.bulk.ingest.workers import Workers
 
@@ -93,38 +86,30 @@ class Persistence:
             sync_milliseconds=sync_milliseconds,
             runs=runs,
         )
+        self._catalog = self.store.catalog
         self._retention = retention
         self._dictionary = dictionary
         self._poller: Poller | None = None
-        self._pins = Pins(self.store)
+        self.pins = Pins(self.store)
         self._contents_in_use: Callable[[], Iterable[PlanContent]] = tuple
         self._assertions: Assertions | None = None
-        self.store.catalog.use_under(lock)
+        self._catalog.use_under(lock)
         try:
-            self._data = StoredData(self.store, quads, dictionary)
-            self._compactor = Compactor(self.store, lock, self._mapped, self._moved, self._history_end)
+            self.data = StoredData(self.store, quads, dictionary)
+            self.compactor = Compactor(self.store, lock, self._mapped, self._moved, self._history_end)
         except BaseException:
             self.store.close()
             raise
 
-    @property
-    def is_forked(self) -> bool:
-        """Whether this process was forked from the one that opened the store."""
-        return self.store.catalog.is_forked
-
-    @property
-    def epoch(self) -> int:
-        return self.store.catalog.epoch()
-
     def default_graph(self, wanted: str | None) -> Any:
         """The default graph that the store was created with, on which its views depend."""
-        recorded = self.store.catalog.meta("default_graph")
-        if recorded is None and self.store.catalog.read_only:
+        recorded = self._catalog.meta("default_graph")
+        if recorded is None and self._catalog.read_only:
             return "strict"
         if recorded is None:
             recorded = wanted or "strict"
-            with self.store.catalog.transaction():
-                self.store.catalog.set_meta("default_graph", recorded)
+            with self._catalog.transaction():
+                self._catalog.set_meta("default_graph", recorded)
         if wanted is not None and wanted != recorded:
             raise StoreFailed(
                 f"The store {self.store.directory} was created with the default graph {recorded!r}, and its "
@@ -132,18 +117,13 @@ class Persistence:
             )
         return recorded
 
-    @property
-    def is_local(self) -> bool:
-        """Whether the runs are files of this machine."""
-        return isinstance(self.store.place, LocalPlace)
-
     def lineage(self) -> str | None:
         """Identifies the history of the store's epochs; None for a reader of a store without one."""
-        recorded = self.store.catalog.meta("lineage")
-        if recorded is None and not self.store.catalog.read_only:
+        recorded = self._catalog.meta("lineage")
+        if recorded is None and not self._catalog.read_only:
             recorded = uuid4().hex
-            with self.store.catalog.transaction():
-                self.store.catalog.set_meta("lineage", recorded)
+            with self._catalog.transaction():
+                self._catalog.set_meta("lineage", recorded)
         return recorded
 
     def attach(self, contents: Callable[[], Iterable[PlanContent]]) -> None:
@@ -152,33 +132,10 @@ class Persistence:
 
     # Opening
 
-    def load_quads(self) -> None:
-        """Attaches the quads, which are mapped when something reads them."""
-        self._data.load_quads()
-
-    def map_quads(self) -> None:
-        """Maps the quads in the orders that most queries need, ahead of them."""
-        self._data.map_ahead()
-
-    def source_notes(self) -> list[str]:
-        """The stored notes of all sources."""
-        return [note for note in self.store.catalog.metas("source/") if note]
-
-    def notes(self, prefix: str) -> list[str]:
-        """The notes whose key starts with `prefix`."""
-        return [note for note in self.store.catalog.metas(prefix) if note]
-
-    def views(self) -> list[tuple[str, str, str | None, int, str]]:
-        return self.store.catalog.views()
-
-    def owner(self, view: str) -> str | None:
-        """The recorded owner of a view, if any."""
-        return self.store.owner(view)
-
     def saved(self, name: str, plan: Operator) -> Elsewhere | None:
         """The stored content of a relation, or None. A reader gets an empty one, because it computes none."""
         saved = self.store.relation(name)
-        if saved is None and self.store.catalog.read_only:
+        if saved is None and self._catalog.read_only:
             return Elsewhere(lambda: Relation(len(plan.variables)))
         return saved
 
@@ -195,29 +152,9 @@ class Persistence:
         assert self._assertions is not None
         self._assertions.use(self.store.keyed(ASSERTED, 1, BY_SOURCE), self.store.keyed(ASSERTED, 4, BY_QUAD))
 
-    def rows(self, name: str) -> dict[Row, int]:
-        """The content of a relation, empty if the store does not have it."""
-        saved = self.store.relation(name)
-        return saved.rows() if saved is not None else {}
-
-    def parts(self, name: str) -> StoredParts:
-        """Where the rows of a relation are."""
-        if not self.store.catalog.read_only:  # otherwise it would belong to another epoch than the session
-            self.store.catalog.ensure_sole_writer()
-        found = parts_of(self.store.place, self.store.catalog, name)
-        assert found is not None, "the relations of a content that is not held are in the store"
-        return found
-
-    def approximate_rows(self, name: str) -> int:
-        """About how many rows a relation has."""
-        return self.store.approximate_rows(name)
-
     def has(self, content: PlanContent) -> bool:
         """Whether all relations of a content are in the store."""
-        return all(self.has_relation(name) for name, _, _ in content.relations())
-
-    def has_relation(self, name: str) -> bool:
-        return self.store.catalog.has(name)
+        return all(self._catalog.has(name) for name, _, _ in content.relations())
 
     # Writing
 
@@ -246,7 +183,7 @@ class Persistence:
         forgotten = names_of_failed(failed)
         kept = {name: delta for name, delta in deltas.items() if name not in forgotten}
         kept |= {name: (d.width, d.few()) for name, d in saved.items() if d.count and not d.files}
-        written = self.store.commit(
+        self._write(
             Commit(
                 epoch,
                 counts,
@@ -265,9 +202,12 @@ class Persistence:
                 notes=notes,
             )
         )
-        self._data.committed(written)
         rows = sum(counts) + sum(delta.count for delta in saved.values() if delta.files)
-        self._compactor.count_epoch(rows + sum(len(rows) for _, rows in kept.values()))
+        self.compactor.count_epoch(rows + sum(len(rows) for _, rows in kept.values()))
+
+    def _write(self, commit: Commit, also: Callable[[], None] | None = None) -> None:
+        """Writes a commit, and what `also` writes to the catalog, as one transaction."""
+        self.data.committed(self.store.write(commit, also))
 
     def keep(
         self,
@@ -296,7 +236,13 @@ class Persistence:
             notes=notes,
             bases={**commit.bases, **unseen},
         )
-        self._data.committed(self.store.keep(name, text, base, str(refresh), owner, commit))
+
+        def register() -> None:
+            self._catalog.add_view(name, text, base, epoch, str(refresh))
+            self._catalog.set_refreshed(name, epoch)
+            self._catalog.set_owner(name, owner)
+
+        self._write(commit, register)
         self._rebase(content, commit.bases.keys())
 
     def damaged(self) -> set[str]:
@@ -306,10 +252,6 @@ class Persistence:
             if relation.partition("/")[0] in _NOT_COMPUTED:
                 raise error
         return set(found)
-
-    def verify(self) -> None:
-        """Raises unless every file, every term and all history of the store is as it was written."""
-        self.store.verify()
 
     def save(
         self,
@@ -326,27 +268,31 @@ class Persistence:
         """
         commit = self._contents(content, epoch, damaged)
         forgotten = {*commit.forgotten, *(damaged & all_names(content)), *self._left_over(content)}
-        if since is None or not all(map(is_of_totals, commit.forgotten)):
-            since = epoch
         if deferred is not None and not deferred.gathered:
             forgotten.add(deferred.relation)
             commit = replace(commit, bases={**commit.bases, deferred.relation: (4, {})})
-        self._data.committed(self.store.save(name, replace(commit, forgotten=forgotten), since))
+        begin = epoch if since is None or not all(map(is_of_totals, commit.forgotten)) else since
+
+        def register() -> None:
+            self._catalog.set_since(name, begin)
+            self._catalog.set_refreshed(name, epoch)
+
+        self._write(replace(commit, forgotten=forgotten), register)
         self._rebase(content, commit.bases.keys())
-        return since
+        return begin
 
     def _left_over(self, content: PlanContent) -> set[str]:
         """Relations of a content that older versions stored."""
         names = all_names(content)
         keys = {name.partition("/")[0] for name in names}
-        return {name for name in self.store.catalog.bases() if name.partition("/")[0] in keys} - names
+        return {name for name in self._catalog.bases() if name.partition("/")[0] in keys} - names
 
     def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Commit:
         """The relations of a content that are new or not in the store, ready to be committed."""
         fresh = {
             key: (width, rows)
             for key, width, rows in content.relations()
-            if key in new or not self.store.catalog.has(key)
+            if key in new or not self._catalog.has(key)
         }
         runs = [*self.store.staged_terms]
         bases: dict[str, tuple[int, Mapping[Row, int] | Run | None]] = {}
@@ -365,7 +311,11 @@ class Persistence:
 
     def drop(self, name: str, content: PlanContent, epoch: int) -> None:
         """Drops a view, and the relations that no other view uses."""
-        self.store.drop(name, {*unshared_names(content), gathered_name(name)}, epoch)
+        with self._catalog.transaction():
+            self._catalog.forget_view(name)
+            self._catalog.set_owner(name, None)
+            for relation in (*unshared_names(content), gathered_name(name)):
+                self._catalog.forget_relation(relation, epoch)
         self.store.remove_other_maps()
 
     def forget(self, relations: Set[str], views: Iterable[str] = ()) -> None:
@@ -373,11 +323,11 @@ class Persistence:
 
         views: those whose history goes with them.
         """
-        with self.store.catalog.transaction():
+        with self._catalog.transaction():
             for name in relations:
-                self.store.catalog.forget_relation(name, self.epoch)
+                self._catalog.forget_relation(name, self._catalog.epoch())
             for name in views:
-                self.store.catalog.set_since(name, self.epoch)
+                self._catalog.set_since(name, self._catalog.epoch())
 
     # Deferred views
 
@@ -387,9 +337,9 @@ class Persistence:
         Older versions could refresh a view while its store opened, and the store missed it; and two views
         of one product shared their history.
         """
-        catalog = self.store.catalog
+        catalog = self._catalog
         base = catalog.base(deferred.relation)
-        if base is None or self.store.refreshed(name) > self.epoch:
+        if base is None or catalog.refreshed(name) > catalog.epoch():
             return False
         if catalog.meta(REFRESHES) is None:
             return False
@@ -398,55 +348,41 @@ class Persistence:
 
     def trust_refreshes(self) -> None:
         """Records that no refresh is missing: deferred views were computed again where one may be."""
-        if self.store.catalog.meta(REFRESHES) is None:
-            with self.store.catalog.transaction():
-                self.store.catalog.set_meta(REFRESHES, "1")
+        if self._catalog.meta(REFRESHES) is None:
+            with self._catalog.transaction():
+                self._catalog.set_meta(REFRESHES, "1")
 
     def is_beyond(self, content: PlanContent, epoch: int) -> bool:
         """Whether a stored relation of a content belongs to a later epoch."""
-        return any(self.store.catalog.last_epoch(name) > epoch for name in all_names(content))
-
-    def relations(self) -> Set[str]:
-        """The names of all relations."""
-        return self.store.catalog.bases().keys() | self.store.catalog.delta_relations()
+        return any(self._catalog.last_epoch(name) > epoch for name in all_names(content))
 
     def load_deferred(self, name: str, deferred: Deferred) -> None:
         """Loads the changes that a deferred view has not seen yet."""
-        gathered = self.rows(deferred.relation)
-        deferred.load(gathered, self.store.refreshed(name) if gathered else self.epoch)
+        saved = self.store.relation(deferred.relation)
+        gathered = {} if saved is None else saved.rows()
+        deferred.load(gathered, self._catalog.refreshed(name) if gathered else self._catalog.epoch())
 
     def refresh(self, name: str, deferred: Deferred, epoch: int, failed: Iterable[PlanContent]) -> None:
         """Makes the refresh of a view durable."""
         forgotten = names_of_failed(failed)
         deltas = {key: delta for key, delta in deferred.keeper.staged().items() if key not in forgotten}
-        written = self.store.refresh(
-            name,
-            Commit(
-                epoch,
-                deltas=deltas,
-                **self._new_terms(),
-                forgotten={*forgotten, deferred.relation},
-                bases={deferred.relation: (4, {})},
-            ),
-        )
-        self._data.committed(written)
+        forgotten = {*forgotten, deferred.relation}
+        bases = {deferred.relation: (4, dict[Row, int]())}
+        commit = Commit(epoch, deltas=deltas, **self._new_terms(), forgotten=forgotten, bases=bases)
+        self._write(commit, lambda: self._catalog.set_refreshed(name, epoch))
 
     # Reading while another process writes
 
-    def pinned(self) -> AbstractContextManager[None]:
-        """Context in which the files of the current quads are not removed."""
-        return self._pins.pinned()
-
     def _mapped(self, runs: Sequence[RunFile]) -> QuadMaps | None:
         """Maps new files of quads; if Spark compacts, only where this process reads quads."""
-        if self._data.maps is None and self._compactor.each is not None:
+        if self.data.maps is None and self.compactor.runs_elsewhere:
             return None
-        return self._data.mapped(runs)
+        return self.data.mapped(runs)
 
     def _moved(self, maps: QuadMaps | None, relations: Set[str]) -> None:
         """Switches to new files; the old ones may be removed now. `relations` have new bases."""
-        self._data.moved(maps)
-        self._pins.move()
+        self.data.moved(maps)
+        self.pins.move()
         for content in self._contents_in_use():
             self._rebase(content, relations)
         if self._assertions is not None:
@@ -464,7 +400,7 @@ class Persistence:
 
     def _rebase(self, content: PlanContent, relations: Set[str]) -> None:
         """Has a content read new bases, if they are in files."""
-        catalog = self.store.catalog
+        catalog = self._catalog
 
         def mapped(name: str) -> Relation | None:
             return self.store.mapped(name) if name in relations and catalog.runs(name) else None
@@ -476,23 +412,19 @@ class Persistence:
 
     def follow(self, on_change: Callable[[], None]) -> None:
         """Calls `on_change` whenever the writer has committed."""
-        self._poller = Poller(self.store.catalog.poll(), on_change)
+        self._poller = Poller(self._catalog.poll(), on_change)
 
     def advance(self) -> int:
         """Moves to the store's last epoch; returns its number."""
-        self._pins.move()
-        return self._data.advance()
+        self.pins.move()
+        return self.data.advance()
 
     def changed(self, content: PlanContent, since: int) -> bool:
         """Whether a content has a delta after an epoch."""
         parts = content.parts if isinstance(content, Product) else []
-        return any(self.store.catalog.delta_rows(one.name, since) for one in (content, *parts))
+        return any(self._catalog.delta_rows(one.name, since) for one in (content, *parts))
 
     # History
-
-    def history_start(self) -> int:
-        """The epoch after which deltas are kept."""
-        return self.store.catalog.history_start()
 
     def history(self, content: PlanContent, since: int, until: int) -> Iterator[tuple[int, dict[Row, int]]]:
         """The deltas of a content's rows after epoch `since`, up to epoch `until`."""
@@ -501,26 +433,11 @@ class Persistence:
 
     # Compaction
 
-    def compact_by(self, each: Each) -> None:
-        """Has the tasks of a compaction run elsewhere, except for small ones, from now on."""
-        self._compactor.each = each
-
-    def compact(self) -> None:
-        """Folds log and deltas into new runs, and deletes the history beyond the retention."""
-        self._compactor.run(everything=True)
-
-    def drop_maps(self) -> None:
-        """Removes the files that are mapped; each is created again when it is needed."""
-        for folder in MapFolders(self.store.directory).existing():
-            folder.remove_unfinished()
-            for name in folder.names():
-                folder.remove(name)
-
     def _history_end(self) -> int:
         """The epoch up to which history is deleted."""
-        epoch = self.epoch - self._retention.epochs
+        epoch = self._catalog.epoch() - self._retention.epochs
         if self._retention.seconds is not None:
-            epoch = max(epoch, self.store.catalog.epoch_before(time.time() - self._retention.seconds))
+            epoch = max(epoch, self._catalog.epoch_before(time.time() - self._retention.seconds))
         return epoch
 
     # Bulk loads, and batches of streams
@@ -544,7 +461,7 @@ class Persistence:
                 self.store.map_terms(runs)
             self._dictionary.load_exceptions(ingested.exceptions)
             note = {"rejected": ingested.rejected, "seconds": dict(ingested.seconds)}
-            written = self.store.commit(
+            self._write(
                 Commit(
                     epoch,
                     (ingested.quads, 0),
@@ -556,97 +473,23 @@ class Persistence:
                     batch=batch,
                 )
             )
-        self._data.committed(written)
-        self._data.replaced_terms()
+        self.data.replaced_terms()
         return ingested
-
-    @contextmanager
-    def reading(self, workers: Workers, parse: Parse, graph: str | None) -> Iterator[Incoming]:
-        """Context for an epoch that workers read; see `bulk/ingest/effective.py`. It needs no lock."""
-        from sparqlive.bulk.ingest.effective import SCRATCH, Reading
-
-        place = self.store.place
-        with self.store.attempt() as folder:
-            incoming = Incoming(self, Reading(workers, parse, graph, place, folder), f"{folder}/{SCRATCH}")
-            try:
-                yield incoming
-            finally:
-                if not incoming.is_closed:  # otherwise a commit may have named the files
-                    with suppress(OSError):
-                        place.remove_folder(folder)
-
-    def known(self, folder: str) -> Known:
-        """What the store has, for workers to read; writes a file into a folder. Called under the lock."""
-        from sparqlive.bulk.ingest.effective import Known
-
-        return Known(
-            self._data.known_quads(),
-            self.files_of_terms(folder),
-            dict(self._dictionary.exceptions),
-            self._dictionary.text_of,
-        )
-
-    def state(self) -> tuple[Any, ...]:
-        """Differs if quads, terms or their files may have changed. Called under the lock."""
-        catalog, (entries, columns, _) = self.store.catalog, self._dictionary.journal()
-        files = {run.path for relation in (QUADS, TERMS) for run in catalog.runs(relation)}
-        return self.epoch, files, catalog.last_term(), len(entries), sum(map(len, columns))
-
-    @contextmanager
-    def staged(self, files: ChangeFiles) -> Iterator[None]:
-        """Context in which the terms of an epoch that workers read are known, and which may commit them."""
-        with self._data.staging(files.exceptions, only_here=False):
-            self._data.stage_terms(files.terms, files.exceptions)
-            yield
-
-    def stage_terms(self, runs: Sequence[RunFile]) -> None:
-        """Makes computed terms in new files known; the next commit names the files."""
-        self._data.stage_terms(runs, _NO_EXCEPTIONS)
-
-    def staging(self, *, only_here: bool = False) -> AbstractContextManager[None]:
-        """Context for staging terms: unless they are committed, its failure takes them back.
-
-        `only_here`: so does its success.
-        """
-        return self._data.staging(_NO_EXCEPTIONS, only_here=only_here)
-
-    def files_of_terms(self, folder: str) -> list[RunFile]:
-        """Files with all terms; those that are in none yet are written to a folder."""
-        pairs, columns, _ = self._dictionary.journal()
-        terms = TermColumns.together([TermColumns.of([*self.store.catalog.terms(), *pairs]), *columns])
-        self.store.place.make(folder)
-        ending, files = f"-{uuid4().hex}", self.store.term_runs()
-        return [*files, write_term_run(self.store.place, folder, terms, ending)] if len(terms) else files
-
-    def leave_in_files(self) -> None:
-        """Leaves the quads of a committed epoch, whose changes workers wrote, in their files."""
-        self._data.committed_files()
-
-    def batch_epoch(self, batch: tuple[str, int]) -> int | None:
-        return self.store.catalog.batch_epoch(*batch)
 
     def record(self, batch: tuple[str, int] | None, epoch: int, notes: Mapping[str, str]) -> None:
         """Records a stream's batch, or a source's report, that changed nothing."""
-        with self.store.catalog.transaction():
+        with self._catalog.transaction():
             if batch is not None:
-                self.store.catalog.add_batch(*batch, epoch)
+                self._catalog.add_batch(*batch, epoch)
             for key, note in notes.items():
-                self.store.catalog.set_meta(key, note)
-
-    def sources(self) -> Sources:
-        """Where a bulk backend finds the quads and terms of the last epoch."""
-        return self._data.sources()
-
-    def stored_quads(self) -> tuple[QuadRuns, Run]:
-        """The quads of the last epoch, to look single ones up: those in files, and the changes after them."""
-        return self._data.stored_quads()
+                self._catalog.set_meta(key, note)
 
     def close(self) -> None:
         """Closes the store after a running compaction; the caller must not hold the session's lock."""
         if self._poller is not None:
             self._poller.stop()
-        self._compactor.wait()
-        self._pins.release()
+        self.compactor.wait()
+        self.pins.release()
         self.store.close()
 
 

@@ -249,9 +249,9 @@ class Registration:
 
     def _mapped(self, keeper: Keeper, content: PlanContent) -> PlanContent:
         """A content that was computed from files to files, and is carried in this process from now on."""
-        store, unheld = self._epochs.persistence, self._views.unheld
-        assert store is not None and unheld is not None
-        mapped = keeper.keep(content.plan, store.saved)
+        persistence, unheld = self._epochs.persistence, self._views.unheld
+        assert persistence is not None and unheld is not None
+        mapped = keeper.keep(content.plan, persistence.saved)
         mapped.computed_by(next((part.carried for part in unheld.singles(content)), None))
         return mapped
 
@@ -267,12 +267,12 @@ class Registration:
         Only where Spark does the work, so that its driver need not read what it carries, or where the files
         are not on this machine. Any other content is mapped, and needs no memory for what does not change.
         """
-        store, unheld = self._epochs.persistence, self._views.unheld
-        if store is None or unheld is None:
+        persistence, unheld = self._epochs.persistence, self._views.unheld
+        if persistence is None or unheld is None:
             return False
         is_known = any(unheld.known(part) for part in (kept, *independent_parts(kept)))
         is_spark = strategy == "spark" or self._epochs.strategies.bulk == "spark"
-        return is_known or is_spark or not store.is_local
+        return is_known or is_spark or not persistence.store.is_local
 
     def _why_by_files(
         self, kept: Operator, strategy: Strategy, stored_rows: int | None = None
@@ -403,8 +403,8 @@ class Registration:
         """Recomputes views whose content is damaged, missing or wrong; see `Session.repair`."""
         with self._epochs.lock, uninterrupted:
             self._epochs.ensure_open()
-            store = self._epochs.persistence
-            damaged = set() if store is None else store.damaged()
+            persistence = self._epochs.persistence
+            damaged = set() if persistence is None else persistence.damaged()
             damaged |= wrong_relations(self._epochs, self._union, damaged)
             stale = [
                 view
@@ -415,7 +415,7 @@ class Registration:
                 self._views.release_content(view)
             held = [view for view in stale if view.content.is_held]
             unheld = [view for view in stale if not view.content.is_held]
-            recomputed = [view for view in held if not self._repaired_by_files(store, view, damaged)]
+            recomputed = [view for view in held if not self._repaired_by_files(persistence, view, damaged)]
             for view in recomputed:
                 if view.deferred is not None and not view.deferred.agrees():
                     view.deferred.load({}, self._epochs.epoch)
@@ -423,107 +423,107 @@ class Registration:
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
             for view in recomputed:
                 view.moved()
-                view.begin_history(self._saved(store, view, damaged))
+                view.begin_history(self._saved(persistence, view, damaged))
             if unheld:
-                assert store is not None
-                self._repair_in_store(store, unheld, damaged)
+                assert persistence is not None
+                self._repair_in_store(persistence, unheld, damaged)
             return [view.name for view in stale]
 
-    def _repaired_by_files(self, store: Persistence | None, view: View, damaged: Set[str]) -> bool:
+    def _repaired_by_files(self, persistence: Persistence | None, view: View, damaged: Set[str]) -> bool:
         """Computes a held content again from files to files, if memory has no room for it."""
         kept, unheld = rewrite(kept_of(view.plan)), self._views.unheld
-        if store is None or unheld is None or view.temporary or view.deferred is not None:
+        if persistence is None or unheld is None or view.temporary or view.deferred is not None:
             return False
         _, why = self._why_by_files(kept, "auto")
         if why is None:
             return False
-        store.forget(damaged & all_names(view.content), [view.name])
+        persistence.forget(damaged & all_names(view.content), [view.name])
         with unheld.computed(kept, self._by_files("auto"), why, for_live=True) as content:
-            since = store.save(view.name, content, self._epochs.epoch)
+            since = persistence.save(view.name, content, self._epochs.epoch)
             self._views.give(view, self._mapped(self._views.keeper, content))
         view.moved()
         view.begin_history(since)
         return True
 
     def _saved(
-        self, store: Persistence | None, view: View, damaged: Set[str], since: int | None = None
+        self, persistence: Persistence | None, view: View, damaged: Set[str], since: int | None = None
     ) -> int:
         """Stores the recomputed content of a view, if there is a store; returns where its history starts."""
-        if store is None or view.temporary:
+        if persistence is None or view.temporary:
             return view.epoch
-        return store.save(view.name, view.content, view.epoch, damaged, since, view.deferred)
+        return persistence.save(view.name, view.content, view.epoch, damaged, since, view.deferred)
 
-    def _repair_in_store(self, store: Persistence, views: Sequence[View], damaged: Set[str]) -> None:
+    def _repair_in_store(self, persistence: Persistence, views: Sequence[View], damaged: Set[str]) -> None:
         """Computes damaged relations of contents that are not held again. If it fails, opening does it."""
         lost = {view: damaged & all_names(view.content) for view in views}
         without_history = [view for view in views if not all(map(is_of_totals, lost[view]))]
-        store.forget(set[str]().union(*lost.values()), [view.name for view in without_history])
+        persistence.forget(set[str]().union(*lost.values()), [view.name for view in without_history])
         for view in without_history:
-            view.begin_history(store.epoch)
+            view.begin_history(self._epochs.epoch)
         for view in views:
             kept, why = rewrite(kept_of(view.plan)), view.content.why
-            content, since = self._unheld_content(store, view.name, kept, view.since, why)
+            content, since = self._unheld_content(persistence, view.name, kept, view.since, why)
             self._views.give(view, content)
             view.moved()
             view.begin_history(since)
 
     # Views of a store
 
-    def load(self, store: Persistence, progress: Callable[[int, int], None]) -> None:
+    def load(self, persistence: Persistence, progress: Callable[[int, int], None]) -> None:
         """Loads the views of a store with their rows, without computing them again."""
-        entries = list(readable(store.views()))
+        entries = list(readable(persistence.store.catalog.views()))
         for number, entry in enumerate(entries):
             progress(number, len(entries))
-            self._load_view(store, *entry)
+            self._load_view(persistence, *entry)
         if not self._epochs.read_only:
-            store.trust_refreshes()
+            persistence.trust_refreshes()
 
     def _load_view(
-        self, store: Persistence, name: str, text: str, base: str | None, since: int, refresh: str
+        self, persistence: Persistence, name: str, text: str, base: str | None, since: int, refresh: str
     ) -> None:
         read_only = self._epochs.read_only
         parsed, plan = self.planning.plan(text, base, volatile=False)
         deferred = self._deferred(name, stored_refresh(refresh), since)
         if deferred is not None:
-            store.load_deferred(name, deferred)
+            persistence.load_deferred(name, deferred)
         kept = rewrite(kept_of(plan))
         needed, why = self._stays_in_store(kept) if deferred is None else (0, None)
         if why is not None:
-            content, since = self._unheld_content(store, name, kept, since, why)
+            content, since = self._unheld_content(persistence, name, kept, since, why)
         else:
-            content = self._stored_content(store, name, kept, deferred)
+            content = self._stored_content(persistence, name, kept, deferred)
             content.reserve(needed)
         content.computed_by(None)
-        view = self._add(name, text, parsed, plan, content, deferred, store.owner(name))
+        view = self._add(name, text, parsed, plan, content, deferred, persistence.store.catalog.owner(name))
         view.begin_history(since)
-        if not store.has(content):
+        if not persistence.has(content):
             if read_only:
                 view.fail(f"View {name!r} is not available yet: the store's writer has to recompute it.")
             else:
-                view.begin_history(self._saved(store, view, frozenset(), since))
+                view.begin_history(self._saved(persistence, view, frozenset(), since))
 
     def _stored_content(
-        self, store: Persistence, name: str, kept: Operator, deferred: Deferred | None
+        self, persistence: Persistence, name: str, kept: Operator, deferred: Deferred | None
     ) -> PlanContent:
         """The held content of a stored view. If it is not that of the view's epoch, it is computed again."""
         keeper = self._views.keeper if deferred is None else deferred.keeper
         if self._epochs.read_only:
-            return keeper.keep(kept, store.saved)
+            return keeper.keep(kept, persistence.saved)
         keep = keeper.keep if deferred is None else deferred.keep
-        agrees = deferred is None or (store.has_gathered_all(name, deferred) and deferred.agrees())
+        agrees = deferred is None or (persistence.has_gathered_all(name, deferred) and deferred.agrees())
         if agrees:
-            content = keep(kept, store.saved)
+            content = keep(kept, persistence.saved)
             epoch = self._epochs.epoch if deferred is None else deferred.epoch
-            if not store.is_beyond(content, epoch):
+            if not persistence.is_beyond(content, epoch):
                 return content
             keeper.release(content)
         if deferred is not None:
             deferred.load({}, self._epochs.epoch)
         content = keep(kept, None)
-        stored = all_names(content) & store.relations()
+        stored = all_names(content) & persistence.store.catalog.relations()
         if stored:  # otherwise the view had failed, and has no content
             _log.warning("View %r may not have had the content of its epoch, and was computed again.", name)
-            store.forget(stored)
+            persistence.forget(stored)
         return content
 
     def _stays_in_store(self, kept: Operator) -> tuple[int, str | None]:
@@ -539,7 +539,7 @@ class Registration:
         return self._why_by_files(kept, "auto", unheld.stored_rows(kept))
 
     def _unheld_content(
-        self, store: Persistence, name: str, kept: Operator, since: int, why: str
+        self, persistence: Persistence, name: str, kept: Operator, since: int, why: str
     ) -> tuple[PlanContent, int]:
         """The content of a stored view that is not held, and the epoch at which its history starts.
 
@@ -549,26 +549,26 @@ class Registration:
         assert unheld is not None
         if unheld.is_stored(kept):
             content = unheld.keep(kept, why)
-            if self._epochs.read_only or not store.is_beyond(content, self._epochs.epoch):
+            if self._epochs.read_only or not persistence.is_beyond(content, self._epochs.epoch):
                 return content, since
             unheld.release(content)
-            store.forget(all_names(content) & store.relations(), [name])
+            persistence.forget(all_names(content) & persistence.store.catalog.relations(), [name])
         with unheld.computed(kept, self._by_files("auto"), why) as content:
-            return content, store.save(name, content, self._epochs.epoch, since=since)
+            return content, persistence.save(name, content, self._epochs.epoch, since=since)
 
-    def follow(self, store: Persistence) -> None:
+    def follow(self, persistence: Persistence) -> None:
         """Brings a reader to the store's last epoch, after the writer has committed."""
         epochs, views = self._epochs, self._views
         with epochs.lock:
             if epochs.closed:
                 return
             at = {view: view.epoch for view in views.by_name.values()}
-            listed = {entry[0]: entry for entry in store.views()}
-            epochs.moved_to(store.advance())
-            now = {entry[0]: entry for entry in store.views()}
+            listed = {entry[0]: entry for entry in persistence.store.catalog.views()}
+            epochs.moved_to(persistence.advance())
+            now = {entry[0]: entry for entry in persistence.store.catalog.views()}
             for name in [name for name, entry in listed.items() if now.get(name) != entry]:
                 views.remove(name).fail(f"View {name!r} was dropped or replaced by the store's writer.")
-            stale = [view for view in views.by_name.values() if store.changed(view.content, at[view])]
+            stale = [view for view in views.by_name.values() if persistence.changed(view.content, at[view])]
             for view in stale:
                 views.release_content(view)
             for view in stale:
@@ -578,14 +578,14 @@ class Registration:
                 if why is not None and views.unheld is not None:
                     content = views.unheld.keep(kept, why)
                 else:
-                    content = keeper.keep(kept, store.saved)
+                    content = keeper.keep(kept, persistence.saved)
                     content.reserve(needed)
                 content.computed_by(None)
                 views.give(view, content)
             for entry in readable(now.values()):
                 if entry[0] not in views.by_name:
-                    self._load_view(store, *entry)
+                    self._load_view(persistence, *entry)
             for view, deferred in views.later.items():
-                store.load_deferred(view.name, deferred)
+                persistence.load_deferred(view.name, deferred)
             for view in views.by_name.values():
                 view.moved()

@@ -10,22 +10,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 
 from sparqlive.quads.base import Base
 from sparqlive.quads.current import Change, Quads
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store.quad_map_building import Order
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.quad_runs import QuadRuns
-from sparqlive.store.runs import QUADS, RunFile, check_present
+from sparqlive.store.runs import QUADS, TERMS, RunFile, check_present
 from sparqlive.store.store import Sources, Store
+from sparqlive.store.term_runs import write_term_run
 from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
 from sparqlive.zset.run import Column, Run
 
+if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.effective import ChangeFiles, Known
+
 _ORDERS: tuple[Order, ...] = ("pso", "pos", "spo")
 _LARGE_BASE = 100_000
+_NO_EXCEPTIONS: Mapping[str, int] = {}
 _NO_COLUMN = np.empty(0, dtype=np.int64)
 _NO_CHANGES = Run([_NO_COLUMN] * 4, _NO_COLUMN)
 
@@ -45,7 +53,7 @@ class StoredData:
     """A session's part of a store's quads and terms."""
 
     def __init__(self, store: Store, quads: Quads, dictionary: Dictionary) -> None:
-        self._store = store
+        self.store = store
         self._quads = quads
         self._dictionary = dictionary
         self.maps: QuadMaps | None = None
@@ -54,12 +62,14 @@ class StoredData:
         dictionary.load(self._terms, store.catalog.terms(), store.catalog.exceptions())
         self._at = store.catalog.epoch()
         self._looked_up: _LookedUp | None = None
+        self._segments: QuadRuns | None = None
+        """What was last found out about the segments of files, most of which stay."""
         if not store.catalog.read_only:
             dictionary.start_journal()
 
     def load_quads(self) -> None:
         """Attaches the quads, which are mapped and brought up to date when they are first read."""
-        store = self._store
+        store = self.store
         runs = store.catalog.runs(QUADS)
         check_present(store.place, runs)
         base = sum(run.rows for run in runs)
@@ -70,28 +80,28 @@ class StoredData:
 
     def _loaded(self, later: ColumnRows | None = None) -> tuple[Base, ColumnRows]:
         """The maps of the base, and the net changes after it, sorted by p."""
-        runs = self._store.catalog.runs(QUADS)
+        runs = self.store.catalog.runs(QUADS)
         if self.maps is None or self.maps.paths != {run.path for run in runs}:
-            self.maps = QuadMaps(self._store.directory, self._store.place, runs)
+            self.maps = QuadMaps(self.store.directory, self.store.place, runs)
         return self.maps, self._later() if later is None else later
 
     def map_ahead(self) -> None:
         """Maps the base in the orders that most queries need."""
-        self.maps = self.mapped(self._store.catalog.runs(QUADS))
+        self.maps = self.mapped(self.store.catalog.runs(QUADS))
 
     def mapped(self, runs: Sequence[RunFile]) -> QuadMaps:
         """The maps of a base, with the orders that are in use; of a large one also those for most queries.
 
         Those of a small one take a moment when they are needed.
         """
-        maps = QuadMaps(self._store.directory, self._store.place, runs)
+        maps = QuadMaps(self.store.directory, self.store.place, runs)
         ahead = _ORDERS if maps.size >= _LARGE_BASE else ()
         maps.prepare(dict.fromkeys((*ahead, *(() if self.maps is None else self.maps.orders))))
         return maps
 
     def _later(self) -> ColumnRows:
         """The net changes after the base."""
-        log = [rows for _, rows in self._store.changes(self._store.quads_epoch())]
+        log = [rows for _, rows in self.store.changes(self.store.quads_epoch())]
         if not log:
             return ColumnRows([_NO_COLUMN] * 5)
         subjects, predicates, objects, graphs, weights = np.concatenate(log).T
@@ -102,15 +112,15 @@ class StoredData:
 
     def sources(self) -> Sources:
         """Where a bulk backend finds the quads and terms of the last epoch."""
-        return self._store.sources(self._dictionary.new_entries)
+        return self.store.sources(self._dictionary.new_entries)
 
     def stored_quads(self) -> tuple[QuadRuns, Run]:
         """The quads of the last epoch, to look single ones up: those in files, and the changes after them.
 
         The changes are net, sorted by s, p, o, g.
         """
-        catalog, epoch = self._store.catalog, self._store.catalog.epoch()
-        base = self._store.quads_epoch(), frozenset(run.path for run in catalog.runs(QUADS))
+        catalog, epoch = self.store.catalog, self.store.catalog.epoch()
+        base = self.store.quads_epoch(), frozenset(run.path for run in catalog.runs(QUADS))
         before, known, log = self._looked_up, None, list[Column]()
         if before is not None and before.base == base and before.epoch <= epoch:
             new = [stored for _, stored in catalog.changes(before.epoch)]
@@ -118,8 +128,8 @@ class StoredData:
             if len(log) == len(new):  # otherwise an epoch has left its changes in files
                 known = before
         if known is None:
-            runs, log = self._store.quads(None if before is None else before.runs)
-            known = _LookedUp(base, epoch, runs, _NO_CHANGES)
+            self._segments, log = self.store.quads(self._segments)
+            known = _LookedUp(base, epoch, self._segments, _NO_CHANGES)
         later = known.later
         if log:
             *columns, weights = (np.ascontiguousarray(column) for column in np.concatenate(log).T)
@@ -132,7 +142,7 @@ class StoredData:
 
         The commit has named the files of terms that were staged.
         """
-        self._store.stage_terms(())
+        self.store.stage_terms(())
         if terms is None:
             self._dictionary.start_journal()
         else:
@@ -141,42 +151,70 @@ class StoredData:
 
     def moved(self, maps: QuadMaps | None) -> None:
         """Switches to the files that a compaction wrote, of which `maps` are mapped."""
-        self._terms = self._store.terms()
+        self._terms = self.store.terms()
         self.maps = maps
         self._quads.move(self._loaded)
-        self._dictionary.move(self._terms, self._store.catalog.terms())
+        self._dictionary.move(self._terms, self.store.catalog.terms())
 
     def replaced_terms(self) -> None:
         """Switches to new runs of terms."""
-        self._terms = self._store.terms()
+        self._terms = self.store.terms()
         self._dictionary.load(self._terms, (), ())
 
-    def stage_terms(self, runs: Sequence[RunFile], exceptions: Mapping[str, int]) -> None:
-        """Makes terms in new files known; the next commit is to name the files."""
-        self._store.stage_terms([*self._store.staged_terms, *runs])
+    def stage_terms(self, runs: Sequence[RunFile], exceptions: Mapping[str, int] = _NO_EXCEPTIONS) -> None:
+        """Makes terms in new files known; the next commit names the files."""
+        self.store.stage_terms([*self.store.staged_terms, *runs])
         self.replaced_terms()
         self._dictionary.load_exceptions(exceptions)
 
     @contextmanager
-    def staging(self, exceptions: Mapping[str, int], *, only_here: bool) -> Iterator[None]:
+    def staging(
+        self, exceptions: Mapping[str, int] = _NO_EXCEPTIONS, *, only_here: bool = False
+    ) -> Iterator[None]:
         """Context after whose failure the terms that were staged in it, and exceptions, are unknown again.
 
         Not if they were committed. `only_here`: also after its success.
         """
-        terms, staged = self._terms, self._store.staged_terms
+        terms, staged = self._terms, self.store.staged_terms
         has_failed = True
         try:
             yield
             has_failed = False
         finally:
-            if (has_failed or only_here) and self._store.staged_terms:  # otherwise committed, or none
-                self._store.stage_terms(staged)
+            if (has_failed or only_here) and self.store.staged_terms:  # otherwise committed, or none
+                self.store.stage_terms(staged)
                 self._terms = terms
                 self._dictionary.unload(terms, exceptions)
 
-    def known_quads(self) -> QuadRuns:
-        """The quads of the last epoch, for other processes to read."""
-        return self._store.all_quads()
+    def known(self, folder: str) -> Known:
+        """What the store has, for workers to read; writes a file into a folder. Called under the lock."""
+        from sparqlive.bulk.ingest.effective import Known
+
+        self._segments = self.store.all_quads(self._segments)
+        dictionary = self._dictionary
+        terms = self.files_of_terms(folder)
+        return Known(self._segments, terms, dict(dictionary.exceptions), dictionary.text_of)
+
+    def state(self) -> tuple[Any, ...]:
+        """Differs if quads, terms or their files may have changed; the epoch first. Called under the lock."""
+        catalog, (entries, columns, _) = self.store.catalog, self._dictionary.journal()
+        files = {run.path for relation in (QUADS, TERMS) for run in catalog.runs(relation)}
+        return catalog.epoch(), files, catalog.last_term(), len(entries), sum(map(len, columns))
+
+    @contextmanager
+    def staged(self, files: ChangeFiles) -> Iterator[None]:
+        """Context in which the terms of an epoch that workers read are known, and which may commit them."""
+        with self.staging(files.exceptions):
+            self.stage_terms(files.terms, files.exceptions)
+            yield
+
+    def files_of_terms(self, folder: str) -> list[RunFile]:
+        """Files with all terms; those that are in none yet are written to a folder."""
+        pairs, columns, _ = self._dictionary.journal()
+        terms = TermColumns.together([TermColumns.of([*self.store.catalog.terms(), *pairs]), *columns])
+        self.store.place.make(folder)
+        ending, files = f"-{uuid4().hex}", self.store.term_runs()
+        return [*files, write_term_run(self.store.place, folder, terms, ending)] if len(terms) else files
 
     def committed_files(self) -> None:
         """Reads the changes of a committed epoch, which workers wrote."""
@@ -184,7 +222,7 @@ class StoredData:
 
     def advance(self) -> int:
         """Moves to the store's last epoch; returns its number."""
-        catalog = self._store.catalog
+        catalog = self.store.catalog
         catalog.renew()
         changes = [stored for _, stored in catalog.changes(self._at)]
         are_few = all(isinstance(stored, np.ndarray) for stored in changes)
@@ -198,10 +236,10 @@ class StoredData:
                 self._quads.add(_changes(rows))
             if self.maps is not None and self.maps.paths != {run.path for run in catalog.runs(QUADS)}:
                 self._quads.move(self._loaded)
-        self._terms = self._store.terms()
+        self._terms = self.store.terms()
         self._dictionary.load(self._terms, catalog.terms(), catalog.exceptions())
         self._at = catalog.epoch()
-        self._store.read_until(self._at)
+        self.store.read_until(self._at)
         return self._at
 
 

@@ -48,7 +48,7 @@ class UnheldContent(PlanContent):
 
     is_held = False
 
-    def __init__(self, plan: op.Operator, terms: Terms, store: Persistence, why: str) -> None:
+    def __init__(self, plan: op.Operator, terms: Terms, persistence: Persistence, why: str) -> None:
         stored_plan = store_unreachable(plan)
         key = key_of(stored_plan)
         super().__init__(plan, None, key=key)
@@ -57,7 +57,7 @@ class UnheldContent(PlanContent):
         """How it was last computed or carried."""
         self.why = why
         self.first: dict[str, Saved] = {}
-        self._store = store
+        self._persistence = persistence
         self._counted: tuple[Any, int] | None = None
         compiler = Compiler(self.stored_plan, Quads(), terms)
         operators = {number: compiler.nodes[number].operator for number in compiler.states}
@@ -91,7 +91,7 @@ class UnheldContent(PlanContent):
     # Reading
 
     def parts(self) -> StoredParts:
-        return self._store.parts(self.name)
+        return self._persistence.store.parts(self.name)
 
     def items(self) -> Iterator[tuple[Row, int]]:
         return self.parts().items()
@@ -103,7 +103,7 @@ class UnheldContent(PlanContent):
     def captured(self) -> Blocks:
         """Captures where the rows are; the files stay as long as a reader may list them."""
         parts, pinned = self.parts(), ExitStack()
-        pinned.enter_context(self._store.pinned())
+        pinned.enter_context(self._persistence.pins.pinned())
         weakref.finalize(parts, pinned.close)
         return lambda: chain.from_iterable(cut(columns, weights) for columns, weights in parts.pieces())
 
@@ -135,8 +135,10 @@ class UnheldContent(PlanContent):
 class Unheld:
     """The contents that are not held, by plan."""
 
-    def __init__(self, store: Persistence, terms: Terms) -> None:
-        self._store = store
+    def __init__(self, persistence: Persistence, terms: Terms) -> None:
+        self._persistence = persistence
+        self._store = persistence.store
+        self._data = persistence.data
         self._terms = terms
         self._contents: dict[op.Operator, PlanContent] = {}
 
@@ -157,7 +159,7 @@ class Unheld:
             if len(parts) > 1:
                 content = Product(plan, [self.keep(part, why) for part in parts])
             else:
-                content = UnheldContent(plan, self._terms, self._store, why)
+                content = UnheldContent(plan, self._terms, self._persistence, why)
             self._contents[plan] = content
         content.take()
         return content
@@ -183,19 +185,19 @@ class Unheld:
 
     def _in_store(self, way: FileBackend, target: Target, changes: Changes = NO_CHANGES) -> InStore:
         """For the deltas of an epoch, or for first contents."""
-        dictionary, store = self._terms.dictionary, self._store
+        dictionary, data = self._terms.dictionary, self._data
         terms = StoreTerms(
             dictionary.id_of,
             lambda: dictionary.exceptions,
             dictionary.known,
             dictionary.enter_together,
-            None if store.store.catalog.read_only else store.files_of_terms,
-            store.stage_terms,
+            None if data.store.catalog.read_only else data.files_of_terms,
+            data.stage_terms,
         )
         return InStore(
             lambda: way.create(target),
-            store.sources,
-            store.stored_quads,
+            data.sources,
+            data.stored_quads,
             target,
             terms,
             changes,
@@ -204,12 +206,12 @@ class Unheld:
     def _folder(self, attempt: str, way: FileBackend) -> str:
         """A folder of its own for each backend that tries the same work."""
         folder = f"{attempt}/{way.name}"
-        self._store.store.place.make(folder)
+        self._store.place.make(folder)
         return folder
 
     def beside(self, plan: op.Operator) -> UnheldContent:
         """What the store has of a content that is held, to be compared."""
-        return UnheldContent(plan, self._terms, self._store, "")
+        return UnheldContent(plan, self._terms, self._persistence, "")
 
     def stored_rows(self, plan: op.Operator) -> int:
         """About how many rows the relations of a plan have that are in the store."""
@@ -223,7 +225,7 @@ class Unheld:
         """Whether all relations of a plan are in the store."""
         content = self.keep(plan)
         try:
-            return self._store.has(content)
+            return self._persistence.has(content)
         finally:
             self.release(content)
 
@@ -257,14 +259,14 @@ class Unheld:
 
     def _compute_first(self, content: PlanContent, way: FileBackend, folder: str) -> None:
         """Computes the first relations of a content, as files in a folder of an attempt."""
-        with self._store.staging():
-            self._compute(content, way, Target(self._store.store.place, folder))
+        with self._data.staging():
+            self._compute(content, way, Target(self._store.place, folder))
 
     def _compute(self, content: PlanContent, way: FileBackend, target: Target) -> None:
         in_store = self._in_store(way, target)
         for part in content.stored_parts():
             assert isinstance(part, UnheldContent)
-            if part.first or (part.users > 1 and self._store.has(part)):
+            if part.first or (part.users > 1 and self._persistence.has(part)):
                 continue
             known: dict[op.Operator, Saved] = {}
             totals: dict[op.Group, Saved] = {}
@@ -272,30 +274,28 @@ class Unheld:
                 source, of_source = operator.source, part.source_names[operator]
                 if isinstance(operator, op.Group) and operator in part.totals:
                     names = part.totals[operator], name
-                    if all(map(self._store.has_relation, names)):
+                    if all(map(self._store.catalog.has, names)):
                         continue
                     if stored_totals.has_computed_keys(operator):
                         known[source] = in_store.content(source, of_source, known, totals)
                     totals[operator], others = in_store.totals(operator, names, known, totals)
                     part.first |= {names[0]: totals[operator], name: others}
-                elif not self._store.has_relation(name):
+                elif not self._store.catalog.has(name):
                     known[source] = part.first[name] = in_store.content(source, of_source, known, totals)
-            if not self._store.has_relation(part.name):
+            if not self._store.catalog.has(part.name):
                 part.first[part.name] = in_store.content(part.stored_plan, part.name, known, totals)
             part.carried = way.name
 
     @contextmanager
     def attempt(self) -> Iterator[str]:
         """A folder whose files are there until the block ends, or are named by then; so are new terms."""
-        with self._store.store.attempt() as folder, self._store.staging():
+        with self._store.attempt() as folder, self._data.staging():
             yield folder
 
     def carry(self, epoch: int, changes: Changes, way: FileBackend, folder: str) -> Outcome:
         """Computes what an epoch brings, as files in a folder of an attempt."""
-        with self._store.staging():
-            return self._carry(
-                changes, way, Target(self._store.store.place, self._folder(folder, way), epoch)
-            )
+        with self._data.staging():
+            return self._carry(changes, way, Target(self._store.place, self._folder(folder, way), epoch))
 
     def _carry(self, changes: Changes, way: FileBackend, target: Target) -> Outcome:
         in_store, outcome = self._in_store(way, target, changes), Outcome()
@@ -304,9 +304,7 @@ class Unheld:
                 begun = time.perf_counter()
                 carry = self._rebuilt if way.strategy == "rebuild" else self._carried
                 outcome.relations |= carry(in_store, content)
-                outcome.deltas[content] = rows_of_saved(
-                    self._store.store.place, outcome.relations[content.name]
-                )
+                outcome.deltas[content] = rows_of_saved(self._store.place, outcome.relations[content.name])
                 seconds = time.perf_counter() - begun
                 reason = (
                     way.reason.replace(NOT_HELD, f"{NOT_HELD} ({content.why})") if content.why else way.reason
@@ -371,7 +369,7 @@ class Unheld:
         Of each, how many rows are missing or (with negative weights) too much, and the first of them.
         """
         assert isinstance(content, UnheldContent)
-        with self._store.store.scratch() as target, self._store.staging(only_here=True):
+        with self._store.scratch() as target, self._data.staging(only_here=True):
             found = self._rebuilt(self._in_store(way, target), content)
             return {
                 name: (saved.count, dict(islice(rows_of_saved(target.place, saved).items(), 5)))
@@ -380,7 +378,7 @@ class Unheld:
             }
 
     def _stored(self, name: str) -> StoredRelation:
-        return StoredRelation.of(self._store.parts(name), self._store.store.readers)
+        return StoredRelation.of(self._store.parts(name), self._store.readers)
 
 
 def changes_in(files: ChangeFiles) -> Changes:

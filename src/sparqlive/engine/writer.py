@@ -33,6 +33,7 @@ from sparqlive.engine.carry import (
     Strategy,
 )
 from sparqlive.engine.export import BulkData
+from sparqlive.engine.incoming import reading
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.results import Delta
 from sparqlive.engine.sweeping import Sweeper
@@ -113,9 +114,9 @@ class Epochs:
         """Writes epochs into a store from now on."""
         self.persistence = persistence
         persistence.attach(lambda: self.views.readers)
-        self._bulk_data.attach(persistence)
+        self._bulk_data.attach(persistence.data)
         if self.strategies.has_spark_setting and not self.read_only:
-            persistence.compact_by(
+            persistence.compactor.run_by(
                 lambda tasks, work, what: self.strategies.workers()[0].each(tasks, work, what)
             )
 
@@ -291,7 +292,7 @@ class Epochs:
     def knows(self, batch: Batch) -> bool:
         """Whether a batch was committed before."""
         if self.persistence is not None:
-            return self.persistence.batch_epoch(batch) is not None
+            return self.persistence.store.catalog.batch_epoch(*batch) is not None
         return batch in self._batches
 
     def record(self, batch: Batch | None, notes: Mapping[str, str]) -> None:
@@ -368,7 +369,7 @@ class Epochs:
         assert self.persistence is not None
         if not staged:
             self.quads.count(files.inserted, files.deleted)
-            self.persistence.leave_in_files()
+            self.persistence.data.committed_files()
         self._gathering.clear()
 
     @contextmanager
@@ -510,9 +511,9 @@ class Epochs:
             number, begun = self.epoch + 1, time.perf_counter()
             workers, strategy = self.strategies.workers()
             read = self.persistence.ingest(workers, paths, graph, on_error, number, strategy, batch)
-            self.persistence.load_quads()
+            self.persistence.data.load_quads()
             if strategy != "spark":  # whose graphs may be larger than what one machine maps
-                self.persistence.map_quads()
+                self.persistence.data.map_ahead()
             self._gathering.clear()
             self.moved_to(number)
             deltas, seconds = Deltas(number, {}, self.views), time.perf_counter() - begun
@@ -544,7 +545,7 @@ class Epochs:
             if batch is not None and self.knows(batch):
                 return self.unchanged()
             workers, _ = self.strategies.workers()
-        with self.persistence.reading(workers, parse, graph) as incoming:
+        with reading(self.persistence, workers, parse, graph) as incoming:
             for _ in range(_TRIES):
                 files = incoming.find(self.lock)
                 with self.lock, collector_paused():
@@ -578,7 +579,7 @@ class Epochs:
             return self.unchanged(ignored)
         incoming.close()
         changes = files.rows() if self.reads_changes else _NO_CHANGES
-        with self.persistence.staged(files):
+        with self.persistence.data.staged(files):
             return self._carry(changes, ignored, strategy, batch, _NO_NOTES, files)
 
     def _ensure_no_sources(self) -> None:
@@ -742,11 +743,11 @@ class Epochs:
         """Context in which the store's files of the current epoch stay. Entered under the lock."""
         if self.persistence is None:
             return nullcontext()
-        return self.persistence.pinned()
+        return self.persistence.pins.pinned()
 
     def history_start(self) -> int | None:
         """The epoch after which the store keeps deltas; None without a store."""
-        return None if self.persistence is None else self.persistence.history_start()
+        return None if self.persistence is None else self.persistence.store.catalog.history_start()
 
     def history(
         self, content: PlanContent, since: int, until: int
@@ -771,7 +772,7 @@ class Epochs:
 
     def ended_by_fork(self) -> bool:
         """Whether this process was forked from the one that opened the store, which keeps the session."""
-        if self.persistence is None or not self.persistence.is_forked:
+        if self.persistence is None or not self.persistence.store.catalog.is_forked:
             return False
         self.closed = True
         return True

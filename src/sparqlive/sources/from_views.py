@@ -25,7 +25,7 @@ from sparqlive.sources.watcher import address_of, check_options, watcher
 from sparqlive.sources.watching import Feeds, Source
 
 if TYPE_CHECKING:
-    from sparqlive.engine.persistence import Persistence
+    from sparqlive.store.store import Store
 
 _NOTE = "sources_from/"
 
@@ -149,9 +149,9 @@ class AllSourcesFromViews:
             self._begin(linked)
             return linked
 
-    def load(self, store: Persistence) -> None:
+    def load(self, store: Store) -> None:
         """Continues the entries of a store."""
-        for note in store.notes(_NOTE):
+        for note in store.catalog.metas(_NOTE):
             self._begin(SourcesFromView(self, **json.loads(note)))
 
     def remove(self, linked: SourcesFromView) -> None:

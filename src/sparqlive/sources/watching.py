@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
@@ -41,10 +41,15 @@ from sparqlive.sources.watcher import (
 )
 from sparqlive.web.retry import retry_seconds
 
+if TYPE_CHECKING:
+    from sparqlive.store.store import Store
+
 _REFRESH_SECONDS = 60.0
 # How often the time of the last successful look is stored, if nothing else is written.
 _REMEMBER_SECONDS = 30.0
 _CANCEL_SECONDS = 5.0  # then a source that still runs is cancelled again
+_KEY = "source/"
+"""What the key of a source in a store starts with."""
 _THREADS = 16  # for blocking work of sources: resolving names, parsing, committing
 
 
@@ -185,7 +190,7 @@ class Source:
     @property
     def key(self) -> str:
         """The key of its note and its quads in a store."""
-        return f"source/{self.name}"
+        return f"{_KEY}{self.name}"
 
     def settings(self) -> tuple[str, str, dict[str, Any]]:
         return self.kind, whole_path(self.kind, self.address), self.options
@@ -248,6 +253,10 @@ class Feeds:
         self._stopped = False
 
     # From any thread
+
+    def stored(self, store: Store) -> list[Source]:
+        """The sources that a store has notes of."""
+        return [Source.from_note(self, note) for note in store.catalog.metas(_KEY)]
 
     def observe(self, observer: Callable[[Source, Epoch, float], None]) -> None:
         """Sets an observer, which is called with each epoch of a source and its seconds."""

@@ -30,12 +30,14 @@ from sparqlive.zset.run import Column, Run, RunRows
 class Commit:
     """The content of one transaction. `bases` are first contents; `forgotten` relations are deleted.
 
+    `counts`: how many quads a new epoch inserts and deletes; None if the epoch exists.
+
     `runs` are files to register. They hold what has no rows here: the changes if `changes` is None, a base
     whose rows are None, and deltas and terms that are not among `deltas`, `terms` and `term_columns`.
     """
 
     epoch: int
-    counts: tuple[int, int] = (0, 0)
+    counts: tuple[int, int] | None = None
     strategy: str = "live"
     note: Mapping[str, Any] = field(default_factory=dict)
     changes: Sequence[tuple[int, int, int, int, int]] | None = None

@@ -3,8 +3,8 @@
 Folds one relation at a time: reads the files that contain changed rows one by one, and rewrites them; other
 files stay. A large relation is rewritten by ranges (`store/ranges.py`), perhaps elsewhere. It reads a
 snapshot of the catalog and immutable files, and so needs no lock. Invariant: it changes nothing in the
-catalog. `Store.install` does, in one transaction, and only for relations that have not changed since the
-folding started.
+catalog. `store/compactor.py` does, in one transaction, and only for relations that have not changed since
+the folding started.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from sparqlive.store.ranges import RangeTask, range_tasks, rows_before, rows_in_
 from sparqlive.store.runs import (
     QUADS,
     ROWS_A_FILE,
+    TERMS,
     RunFile,
     is_read_whole,
     names_of,
@@ -34,6 +35,7 @@ from sparqlive.store.runs import (
     write_rows,
 )
 from sparqlive.store.tables import Base, Tables
+from sparqlive.store.term_runs import MergeTerms
 from sparqlive.zset.run import Column, Run
 
 # The catalog holds contents, deltas and lists of terms of at most this many rows; larger ones are in files.
@@ -43,6 +45,9 @@ LARGE = 500_000
 FEW_FOR_WORKERS = 50_000
 """Where there are workers, they fold relations with more rows than this."""
 _STEM_LENGTH = 60
+# Runs of terms are searched one after the other, so small ones are merged from this many runs on.
+_TERM_RUNS = 8
+_MERGED_TERMS = ROWS_A_FILE // 2
 
 Rows = dict[tuple[int, ...], int]
 Each = Callable[[Sequence[Any], Callable[[Any], Any], str], list[Any]]
@@ -62,6 +67,15 @@ class Folded:
     replaced: list[RunFile] = field(default_factory=list)
     runs: list[RunFile] = field(default_factory=list)
     rows: Rows | None = None
+
+
+@dataclass(frozen=True)
+class FoldedTerms:
+    """Terms of the catalog up to the position `last`, and those of the `replaced` files, in new files."""
+
+    runs: list[RunFile]
+    replaced: list[RunFile]
+    last: int
 
 
 class Writer:
@@ -308,6 +322,26 @@ def merged(relation: str, width: int, columns: list[Column], changes: Column) ->
     assert run.weights is not None
     assert relation != QUADS or (run.weights == 1).all(), "each quad is stored once"
     return run.columns if relation == QUADS else (*run.columns, run.weights)
+
+
+def fold_terms(place: Place, folder: str, catalog: Tables, each: Each | None) -> FoldedTerms:
+    """Writes the terms of the catalog as a run, merged with small runs if there are many.
+
+    The smallest are merged, up to the rows of a file, because they are in memory meanwhile: in that of the
+    processes in which `each` runs tasks, if there are small runs.
+    """
+    last, pairs = catalog.last_term(), catalog.terms()
+    known = sorted(catalog.runs(TERMS), key=lambda run: run.rows)
+    sums = accumulate(run.rows for run in known)
+    small = [run for run, rows in zip(known, sums, strict=True) if rows <= _MERGED_TERMS]
+    if len(known) < _TERM_RUNS:
+        small = []
+    if not pairs and len(small) < 2:
+        return FoldedTerms([], [], last)
+    work = MergeTerms(place, folder)
+    task = pairs, small
+    runs = [work(task)] if each is None or not small else each([task], work, "compact terms")
+    return FoldedTerms(runs, small, last)
 
 
 def write_sorted_quads(

@@ -17,9 +17,9 @@ from typing import Any
 from sparqlive.errors import StoreFailed
 from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.runtime.memory import give_back
-from sparqlive.store.compaction import Each, Folded
+from sparqlive.store.compaction import Each, Folded, FoldedTerms, fold, fold_terms
 from sparqlive.store.quad_maps import QuadMaps
-from sparqlive.store.runs import QUADS, RunFile
+from sparqlive.store.runs import QUADS, RunFile, is_read_whole
 from sparqlive.store.store import Store
 from sparqlive.store.tables import Tables
 from sparqlive.zset.run import Run
@@ -48,8 +48,7 @@ class Compactor:
 
         `moved` also gets the names of the relations that have new bases. Deletes history before `kept_from`.
         """
-        self.each: Each | None = None
-        """Runs the tasks of a compaction elsewhere, except for small ones."""
+        self._each: Each | None = None
         self._store = store
         self._lock = lock
         self._mapped = mapped
@@ -57,8 +56,16 @@ class Compactor:
         self._kept_from = kept_from
         self._one_at_a_time = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._rows = store.waiting_rows()
+        self._rows = store.catalog.change_rows(store.quads_epoch())
         self._epochs = 0
+
+    def run_by(self, each: Each) -> None:
+        """Has the tasks of a compaction run elsewhere, except for small ones, from now on."""
+        self._each = each
+
+    @property
+    def runs_elsewhere(self) -> bool:
+        return self._each is not None
 
     def count_epoch(self, rows: int) -> None:
         """Counts an epoch, and starts a compaction if one is due; called under the lock."""
@@ -88,9 +95,11 @@ class Compactor:
         with self._one_at_a_time, self._store.attempt() as folder:
             with self._store.catalog.snapshot() as snapshot:
                 relations = [name for name in snapshot.bases() if everything or _pays(snapshot, name)]
-                terms = self._store.fold_terms(snapshot, folder, self.each)
-                self._store.map_terms(terms[0])
-                folded = list(self._store.fold(snapshot, folder, relations, self.each))
+                place, epoch = self._store.place, snapshot.epoch()
+                terms = fold_terms(place, folder, snapshot, self._each)
+                self._store.map_terms(terms.runs)
+                found = (fold(place, folder, snapshot, name, epoch, self._each) for name in relations)
+                folded = [one for one in found if one is not None]
                 runs = {run.path: run for run in snapshot.runs(QUADS)}
                 bases = self._map_bases(snapshot, folded)
             for one in folded:
@@ -98,7 +107,7 @@ class Compactor:
                     runs = _replaced(runs, one.replaced, one.runs)
             maps = self._mapped(list(runs.values()))
             with self._lock, uninterrupted:
-                self._store.install(folded, terms)
+                self._install(folded, terms)
                 self._moved(maps, {one.relation for one in folded})
             del bases
             if maps is not None:
@@ -115,12 +124,37 @@ class Compactor:
             mapped += maps.renewed(one.relation, one.width, in_order)
         return mapped
 
+    def _install(self, folded: Iterable[Folded], terms: FoldedTerms) -> None:
+        """Replaces the inputs of foldings by their results, for relations that have not changed meanwhile."""
+        catalog = self._store.catalog
+        epoch = catalog.epoch()
+        with catalog.transaction():
+            for one in folded:
+                base = catalog.base(one.relation)
+                inputs = [run.path for run in catalog.runs(one.relation)]
+                if base is None or base.epoch != one.base or one.inputs != inputs:
+                    continue
+                catalog.forget_runs(one.replaced, epoch)
+                catalog.set_base(one.relation, one.epoch, one.width, one.rows)
+                for run in one.runs:
+                    catalog.add_run(run)
+            catalog.forget_runs(terms.replaced, epoch)
+            for run in terms.runs:
+                catalog.add_run(run)
+            catalog.forget_terms(terms.last)
+
     def _forget(self) -> None:
-        more = True
+        """Deletes history that is not kept any more, and deltas that nobody reads beside their base.
+
+        Changes that are not folded yet stay.
+        """
+        catalog, more = self._store.catalog, True
         while more:
-            with self._lock, uninterrupted:
-                more = self._store.forget_history(self._kept_from(), _EPOCHS_AT_ONCE)
-                more |= self._store.forget_folded(_EPOCHS_AT_ONCE)
+            with self._lock, uninterrupted, catalog.transaction():
+                until = min(self._kept_from(), self._store.quads_epoch())
+                more = catalog.forget_history(until, _EPOCHS_AT_ONCE)
+                for name in filter(is_read_whole, catalog.bases()):
+                    more |= catalog.forget_folded(name, _EPOCHS_AT_ONCE)
         with self._lock, uninterrupted:
             self._store.remove_orphans()
 

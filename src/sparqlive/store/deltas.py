@@ -12,7 +12,7 @@ import numpy as np
 
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Stored
-from sparqlive.store.runs import names_of, read_columns, read_groups
+from sparqlive.store.runs import names_of, read_columns
 from sparqlive.store.tables import Tables
 from sparqlive.zset.run import Column
 
@@ -33,17 +33,6 @@ def read_deltas(
     """The delta of a relation in each epoch after `since` that has one."""
     for epoch, stored in catalog.deltas(relation, since, until):
         yield epoch, _rows(place, stored, _names(relation, stored))
-
-
-def delta_parts(place: Place, relation: str, stored: Stored) -> Iterator[Column]:
-    """The rows of one delta, as the catalog returned it, in parts: one row group of a file at a time."""
-    if isinstance(stored, np.ndarray):
-        yield stored
-        return
-    names = _names(relation, stored)
-    for run in stored:
-        for columns in read_groups(place, run, names):
-            yield np.stack(columns).T
 
 
 def _names(relation: str, stored: Stored) -> Sequence[str]:

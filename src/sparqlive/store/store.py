@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,43 +26,39 @@ from sparqlive.errors import StoreFailed
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.store.catalog import Catalog, Durability
 from sparqlive.store.commits import Commit, in_files, is_large
-from sparqlive.store.compaction import Each, Folded, fold, write_sorted_quads
-from sparqlive.store.deltas import delta_parts, read_changes, read_deltas
+from sparqlive.store.compaction import write_sorted_quads
+from sparqlive.store.deltas import read_changes, read_deltas
 from sparqlive.store.ground import CATALOG, is_harmless
 from sparqlive.store.locks import Lease, leased_epochs
+from sparqlive.store.map_folder import MapFolders
 from sparqlive.store.names import ATTEMPT, IDENTITY, stored_run
 from sparqlive.store.place import LocalPlace, Place, address_of, check_recorded, new_folder, place_at
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.relation_maps import Order, RelationMaps
 from sparqlive.store.runs import (
     QUADS,
-    ROWS_A_FILE,
     TERMS,
     RunFile,
     check_file,
     described,
     has_typed_terms,
-    is_read_whole,
     names_of,
     read_columns,
-    read_groups,
     read_terms,
 )
 from sparqlive.store.saving import Target
 from sparqlive.store.seals import Damaged
 from sparqlive.store.seeking import Readers
-from sparqlive.store.tables import Tables, check_terms
+from sparqlive.store.streaming import StoredParts, parts_of
+from sparqlive.store.tables import check_terms
 from sparqlive.store.term_maps import TermMaps
-from sparqlive.store.term_runs import MergeTerms, TermRuns, write_term_run
+from sparqlive.store.term_runs import TermRuns, write_term_run
 from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.relation import Elsewhere, Relation, rows_of
 from sparqlive.zset.run import Column, Run, RunRows
 
 REFRESHES = "refreshes"
 """The note of a store whose deferred views were never refreshed without a trace, as older versions could."""
-# Runs of terms are searched one after the other, so compaction merges small ones from this many runs on.
-_TERM_RUNS = 8
-_MERGED_TERMS = ROWS_A_FILE // 2
 
 
 @dataclass(frozen=True)
@@ -327,20 +322,25 @@ class Store:
 
     # Reading
 
+    @property
+    def is_local(self) -> bool:
+        """Whether the runs are files of this machine."""
+        return isinstance(self.place, LocalPlace)
+
     def quads_epoch(self) -> int:
         """The epoch of the runs of quads."""
         base = self.catalog.base(QUADS)
         return 0 if base is None else base.epoch
 
-    def all_quads(self) -> QuadRuns:
-        """The quads of the last epoch."""
+    def all_quads(self, known: QuadRuns | None = None) -> QuadRuns:
+        """The quads of the last epoch. `known` has found the segments of some of the files."""
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
-        return QuadRuns(self.readers, self.catalog.runs(QUADS), log)
+        return QuadRuns(self.readers, self.catalog.runs(QUADS), log, known)
 
     def quads(self, known: QuadRuns | None = None) -> tuple[QuadRuns, list[Column]]:
         """The quads up to the last epoch whose changes are in files, and the changes of the epochs after it.
 
-        `known` has found the segments of some of the files.
+        `known` as for `all_quads`.
         """
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
         in_files = [number for number, stored in enumerate(log, 1) if not isinstance(stored, np.ndarray)]
@@ -356,21 +356,17 @@ class Store:
         """The deltas of a relation after `since`, up to `until`, as rows with their weight last."""
         return read_deltas(self.place, self.catalog, relation, since, until)
 
-    def parts(self, name: str) -> Iterator[Column]:
-        """The content of a relation in parts that fit in memory, as rows with their weight last.
+    def parts(self, name: str) -> StoredParts:
+        """Where the rows of a relation are."""
+        self._ensure_own_epoch()
+        found = parts_of(self.place, self.catalog, name)
+        assert found is not None, "a relation in use is not forgotten"
+        return found
 
-        The parts of the base come first, in order; the deltas after it follow. A row may be in several parts:
-        its weight is the sum.
-        """
-        base = self.catalog.base(name)
-        assert base is not None, "the relation exists"
-        if base.rows is not None:
-            yield base.rows
-        for run in self.catalog.runs(name):
-            for columns in read_groups(self.place, run, names_of(name, base.width)):
-                yield np.stack(columns).T
-        for _, stored in self.catalog.deltas(name, base.epoch):
-            yield from delta_parts(self.place, name, stored)
+    def _ensure_own_epoch(self) -> None:
+        """Raises if what is read would belong to another writer's epoch."""
+        if not self.catalog.read_only:
+            self.catalog.ensure_sole_writer()
 
     def terms(self) -> TermRuns:
         """The terms in files; newer terms are in the catalog."""
@@ -383,7 +379,7 @@ class Store:
     def map_terms(self, runs: Iterable[RunFile]) -> None:
         """Writes the maps of new files on local disks, so that no query waits for them."""
         for run in runs:
-            if run.relation == TERMS and isinstance(self.place, LocalPlace):
+            if run.relation == TERMS and self.is_local:
                 self.term_maps.file(run).open()
 
     def sources(self, more_terms: Callable[[], Iterable[tuple[int, str]]]) -> Sources:
@@ -426,7 +422,7 @@ class Store:
         """
         found = []
         for run in runs:
-            if run.path not in self._verified_paths and isinstance(self.place, LocalPlace):
+            if run.path not in self._verified_paths and self.is_local:
                 check_file(self.place, run)
                 self._verified_paths.add(run.path)
             found.append(self.place.uri(run.path))
@@ -451,8 +447,7 @@ class Store:
         """The base as a run, and the deltas after it as an overlay, or many rows of them as another run."""
         base = self.catalog.base(name)
         assert base is not None, "a relation in use is not forgotten"
-        if not self.catalog.read_only:  # otherwise it would belong to another epoch than the session
-            self.catalog.ensure_sole_writer()
+        self._ensure_own_epoch()
         deltas = [base.rows] if base.rows is not None else []
         deltas += [rows for _, rows in read_deltas(self.place, self.catalog, name, base.epoch)]
         run = base_of(name, base.width)
@@ -493,6 +488,13 @@ class Store:
     def _base_map(self, name: str, width: int) -> Run | None:
         return self.maps.run(name, width, self.catalog.runs(name))
 
+    def remove_maps(self) -> None:
+        """Removes the files that are mapped; each is created again when it is needed."""
+        for folder in MapFolders(self.directory).existing():
+            folder.remove_unfinished()
+            for name in folder.names():
+                folder.remove(name)
+
     def remove_other_maps(self) -> None:
         """Removes the maps of relations that are not of their present bases; only the writer may do so."""
         self.maps.remove_others({name: self.catalog.runs(name) for name in self.catalog.bases()})
@@ -519,7 +521,7 @@ class Store:
                 check_file(self.place, run)
             except StoreFailed as error:
                 found[run.relation] = error
-        for relation in {*self.catalog.bases(), *self.catalog.delta_relations()}:
+        for relation in self.catalog.relations():
             try:
                 self.catalog.base(relation)
                 list(self.catalog.deltas(relation, -1))
@@ -538,88 +540,30 @@ class Store:
 
     # Writing
 
-    def _with_files(self, commit: Commit, register: Callable[[Commit], None]) -> RunFile | None:
-        """Writes the large parts of a commit to files, and has the rest and their names registered.
+    def write(self, commit: Commit, also: Callable[[], None] | None = None) -> RunFile | None:
+        """Makes a commit durable, its large parts in files; returns the file of its terms, if there is one.
 
-        Returns the file of its terms, if there is one.
+        `also` writes more to the catalog in the same transaction.
         """
         if not is_large(commit):
-            register(commit)
+            self._register(commit, also)
             return None
         with self.attempt() as folder:
             filed, terms = in_files(self.place, folder, commit)
             if terms is not None:
                 self.term_maps.written(*terms)
-            register(filed)
+            self._register(filed, also)
             return None if terms is None else terms[0]
 
-    def commit(self, commit: Commit) -> RunFile | None:
-        """Makes an epoch durable; returns the file of its terms, if there is one."""
-        return self._with_files(commit, self._commit)
-
-    def _commit(self, commit: Commit) -> None:
+    def _register(self, commit: Commit, also: Callable[[], None] | None) -> None:
         with self.catalog.transaction():
-            self.catalog.add_epoch(commit.epoch, commit.counts, commit.strategy, commit.note, commit.changes)
+            if commit.counts is not None:
+                self.catalog.add_epoch(
+                    commit.epoch, commit.counts, commit.strategy, commit.note, commit.changes
+                )
             self._name(commit)
-
-    def keep(
-        self, name: str, text: str, base: str | None, refresh: str, owner: str | None, commit: Commit
-    ) -> RunFile | None:
-        """Registers a view, with the first content of its relations and their terms."""
-
-        def register(commit: Commit) -> None:
-            with self.catalog.transaction():
-                self._name(commit)
-                self.catalog.add_view(name, text, base, commit.epoch, refresh)
-                self._set_refreshed(name, commit.epoch)
-                self._set_owner(name, owner)
-
-        return self._with_files(commit, register)
-
-    def _set_owner(self, name: str, owner: str | None) -> None:
-        if owner != self.owner(name):
-            self.catalog.set_meta(f"owner/{name}", owner or "")
-
-    def owner(self, name: str) -> str | None:
-        """The recorded owner of a view, if any."""
-        return self.catalog.meta(f"owner/{name}") or None
-
-    def save(self, name: str, commit: Commit, since: int) -> RunFile | None:
-        """Writes the recomputed content of a view, whose history starts at an epoch."""
-
-        def register(commit: Commit) -> None:
-            with self.catalog.transaction():
-                self._name(commit)
-                self.catalog.set_since(name, since)
-                self._set_refreshed(name, commit.epoch)
-
-        return self._with_files(commit, register)
-
-    def refresh(self, name: str, commit: Commit) -> RunFile | None:
-        """Brings a view to an existing epoch."""
-
-        def register(commit: Commit) -> None:
-            with self.catalog.transaction():
-                self._name(commit)
-                self._set_refreshed(name, commit.epoch)
-
-        return self._with_files(commit, register)
-
-    def rewrite(self, commit: Commit) -> None:
-        """Replaces relations by others with the same content, at the last epoch."""
-
-        def register(commit: Commit) -> None:
-            with self.catalog.transaction():
-                self._name(commit)
-
-        self._with_files(commit, register)
-
-    def _set_refreshed(self, name: str, epoch: int) -> None:
-        self.catalog.set_meta(f"refreshed/{name}", str(epoch))
-
-    def refreshed(self, name: str) -> int:
-        """The epoch of a deferred view's last refresh."""
-        return int(self.catalog.meta(f"refreshed/{name}") or 0)
+            if also is not None:
+                also()
 
     def _name(self, commit: Commit) -> None:
         for relation in commit.forgotten:
@@ -649,14 +593,6 @@ class Store:
             if isinstance(self.place, LocalPlace) and self.place.size(run.path) != run.bytes:
                 raise OSError(f"{self.place.text(run.path)} was changed by another process")
 
-    def drop(self, name: str, relations: Iterable[str], epoch: int) -> None:
-        """Drops a view and the relations that no other view uses."""
-        with self.catalog.transaction():
-            self.catalog.forget_view(name)
-            self._set_owner(name, None)
-            for relation in relations:
-                self.catalog.forget_relation(relation, epoch)
-
     def describe(self, folder: str, files: Iterable[tuple[str, str, int | None]]) -> list[RunFile]:
         """Describes files that a backend wrote below the folder of an attempt, for a commit.
 
@@ -681,78 +617,3 @@ class Store:
                 run = write_term_run(self.place, folder, terms)
                 with self.catalog.transaction():
                     self.catalog.add_run(run)
-
-    # Compaction
-
-    def _paths(self, relation: str) -> list[str]:
-        return [run.path for run in self.catalog.runs(relation)]
-
-    def fold(
-        self, snapshot: Tables, folder: str, relations: Iterable[str], each: Each | None
-    ) -> Iterator[Folded]:
-        """Folds relations as of a snapshot, one after the other; `each` runs the tasks of large ones."""
-        epoch = snapshot.epoch()
-        for relation in relations:
-            folded = fold(self.place, folder, snapshot, relation, epoch, each)
-            if folded is not None:
-                yield folded
-
-    def fold_terms(
-        self, snapshot: Tables, folder: str, each: Each | None
-    ) -> tuple[list[RunFile], list[RunFile], int]:
-        """Writes the terms of the catalog as a run, merged with small runs if there are many.
-
-        The smallest are merged, up to the rows of a file, because they are in memory meanwhile: in that of
-        whoever `each` has do the work, if there are some.
-        Returns the new runs, the files they replace, and the last term of the catalog that they contain.
-        """
-        last, pairs = snapshot.last_term(), snapshot.terms()
-        known = sorted(snapshot.runs(TERMS), key=lambda run: run.rows)
-        sums = accumulate(run.rows for run in known)
-        small = [run for run, rows in zip(known, sums, strict=True) if rows <= _MERGED_TERMS]
-        if len(known) < _TERM_RUNS:
-            small = []
-        if not pairs and len(small) < 2:
-            return [], [], last
-        work = MergeTerms(self.place, folder)
-        task = pairs, small
-        return [work(task)] if each is None or not small else each([task], work, "compact terms"), small, last
-
-    def waiting_rows(self) -> int:
-        """The number of changed quads that wait to be folded."""
-        return self.catalog.change_rows(self.quads_epoch())
-
-    def forget_history(self, until: int, most_epochs: int) -> bool:
-        """Deletes the deltas and changes of some epochs up to `until`; returns whether there are more.
-
-        Changes that are not folded yet stay.
-        """
-        with self.catalog.transaction():
-            return self.catalog.forget_history(min(until, self.quads_epoch()), most_epochs)
-
-    def forget_folded(self, most_epochs: int) -> bool:
-        """Deletes some deltas of relations whose history nobody reads; returns whether there are more."""
-        relations = [name for name in self.catalog.bases() if is_read_whole(name)]
-        if not relations:
-            return False
-        with self.catalog.transaction():
-            more = [self.catalog.forget_folded(name, most_epochs) for name in relations]
-        return any(more)
-
-    def install(self, folded: Iterable[Folded], terms: tuple[list[RunFile], list[RunFile], int]) -> None:
-        """Replaces the inputs of foldings by their results, for relations that have not changed meanwhile."""
-        epoch = self.catalog.epoch()
-        with self.catalog.transaction():
-            for one in folded:
-                base = self.catalog.base(one.relation)
-                if base is None or base.epoch != one.base or one.inputs != self._paths(one.relation):
-                    continue
-                self.catalog.forget_runs(one.replaced, epoch)
-                self.catalog.set_base(one.relation, one.epoch, one.width, one.rows)
-                for run in one.runs:
-                    self.catalog.add_run(run)
-            runs, replaced, last = terms
-            self.catalog.forget_runs(replaced, epoch)
-            for run in runs:
-                self.catalog.add_run(run)
-            self.catalog.forget_terms(last)

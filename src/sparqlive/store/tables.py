@@ -74,9 +74,9 @@ class Tables:
         return str(rows[0][1]) if rows else None
 
     def metas(self, prefix: str) -> list[str]:
-        """The values of all keys that start with `prefix`."""
+        """The values of all keys that start with `prefix`, but for the empty ones of what was removed."""
         where, values = "substr(key, 1, ?) = ?", (len(prefix), prefix)
-        return [value for _, value in self._sealed.rows("meta", where, values, "ORDER BY key")]
+        return [value for _, value in self._sealed.rows("meta", where, values, "ORDER BY key") if value]
 
     def set_meta(self, key: str, value: str) -> None:
         self._sealed.add("meta", (key, value))
@@ -187,6 +187,10 @@ class Tables:
         """The epoch of each relation's base."""
         return dict(self._sealed.pairs("SELECT name, epoch FROM relations"))
 
+    def relations(self) -> set[str]:
+        """The names of all relations, with those that have nothing but deltas."""
+        return {*self.bases(), *self.delta_relations()}
+
     def add_run(self, run: RunFile) -> None:
         epoch = NO_EPOCH if run.epoch is None else run.epoch
         row = (run.relation, epoch, run.path, run.rows, run.bytes, json.dumps(run.first))
@@ -255,6 +259,21 @@ class Tables:
 
     def forget_view(self, name: str) -> None:
         self._sealed.delete("views", "name = ?", (name,))
+
+    def owner(self, view: str) -> str | None:
+        """The recorded owner of a view, if any."""
+        return self.meta(f"owner/{view}") or None
+
+    def set_owner(self, view: str, owner: str | None) -> None:
+        if owner != self.owner(view):
+            self.set_meta(f"owner/{view}", owner or "")
+
+    def refreshed(self, view: str) -> int:
+        """The epoch of a view's last refresh, or of its first content."""
+        return int(self.meta(f"refreshed/{view}") or 0)
+
+    def set_refreshed(self, view: str, epoch: int) -> None:
+        self.set_meta(f"refreshed/{view}", str(epoch))
 
     def set_since(self, name: str, epoch: int) -> None:
         """Sets the epoch at which the view's history starts."""

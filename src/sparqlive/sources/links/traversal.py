@@ -41,7 +41,7 @@ from sparqlive.web.hosts import host_is_among
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
-    from sparqlive.engine.persistence import Persistence
+    from sparqlive.store.store import Store
 
 _NOTE = "follow/"
 _WAIT_SECONDS = 60.0
@@ -342,12 +342,12 @@ class Traversal:
             if self.feeds.watching or not self._followings:
                 self._step()
 
-    def load(self, store: Persistence) -> None:
+    def load(self, store: Store) -> None:
         """Continues following links for the views of a store."""
         describes = self.epochs.assertions.is_loaded(LINKS.value)
         if describes:
             self.epochs.assertions.add(LINKS.value)
-        noted = [json.loads(note) for note in store.notes(_NOTE) if note]
+        noted = map(json.loads, store.catalog.metas(_NOTE))
         with self.epochs.lock:
             for note in noted:
                 name = note.pop("view")

@@ -16,7 +16,7 @@ from sparqlive.bulk.ingest.effective import ChangeFiles
 from sparqlive.engine import check
 from sparqlive.rdf.change_columns import read_batches
 from sparqlive.rdf.dictionary import hash_of
-from sparqlive.store import compaction, ranges, saving, store
+from sparqlive.store import compaction, ranges, saving
 from tests.conftest import times
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("in_files")]
@@ -124,7 +124,7 @@ def test_no_rows_pass_through_the_driver(
         _by_workers(session, tmp_path, monkeypatch)
         monkeypatch.setattr(compaction, "LARGE", 0)
         monkeypatch.setattr(ranges, "ROWS_A_TASK", 100)
-        monkeypatch.setattr(store, "_TERM_RUNS", 2)
+        monkeypatch.setattr(compaction, "_TERM_RUNS", 2)
         files = len(session._epochs.persistence.store.term_runs())  # type: ignore[union-attr]
         session.compact()
         assert len(session._epochs.persistence.store.term_runs()) < files  # type: ignore[union-attr]
