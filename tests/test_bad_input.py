@@ -12,7 +12,7 @@ import pytest
 import rdflib
 
 import sparqlive
-from sparqlive.rdf.columns import COLUMN_BYTES
+from sparqlive.runtime.tuning import DEFAULT
 
 EX = "http://example.org/"
 P = ox.NamedNode(EX + "p")
@@ -145,7 +145,7 @@ def test_an_iterable_that_fails_changes_nothing(session: sparqlive.Session) -> N
 )
 def test_malformed_changes_as_text(session: sparqlive.Session, text: str) -> None:
     good = f"<{EX}b> <{EX}p> <{EX}c> .\n"
-    for read_by_columns in ("", good * (COLUMN_BYTES // len(good) + 1)):
+    for read_by_columns in ("", good * (DEFAULT.column_bytes // len(good) + 1)):
         with pytest.raises(sparqlive.Error) as caught:
             session.apply(insert=read_by_columns + good + text)
         sentence(caught)

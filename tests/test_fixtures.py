@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import cycle
 
 import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.engine import check, writer
+from sparqlive.engine import check
 from sparqlive.engine.carry import Strategy
-from sparqlive.live import group, window
-from sparqlive.quads import parts
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.session import Session
 from tests.conftest import FULL
 from tests.fixture_format import Change, Epoch, Fixture, Row, Weights, last_words
 from tests.oracle import Oracle, add, assert_same, subtract
@@ -124,13 +125,11 @@ def test_epoch_by_epoch(fixture: Fixture, data_first: bool) -> None:
 )
 def test_strategies_take_turns(fixture: Fixture, by_columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By columns or row by row, on DuckDB and live: each goes on from what the others left."""
-    for module in (writer, group):
-        monkeypatch.setattr(module, "COLUMN_ROWS", 1 if by_columns else 10**6)
-    monkeypatch.setattr(window, "_MANY_ROWS", 1 if by_columns else 10**6)
-    monkeypatch.setattr(parts, "_ROWS_TO_COPY", 0 if by_columns else 128)
-    monkeypatch.setattr(parts, "_FEWEST_ROWS", 1 if by_columns else 10**6)
+    tuning = replace(DEFAULT, column_rows=10**6, smallest_run_rows=10**6)
+    if by_columns:
+        tuning = replace(DEFAULT, column_rows=1, smallest_run_rows=1, copied_to_staged_rows=10**6)
     turns: Iterator[Strategy] = cycle(("duckdb", "live", "duckdb", "rebuild"))
-    with sparqlive.open(default_graph=fixture.default_graph) as session:
+    with Session(default_graph=fixture.default_graph, tuning=tuning) as session:
         run = start(fixture, session, data_first=True, strategy="duckdb")
         for number, epoch in enumerate(fixture.epochs, 1):
             run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})", next(turns))

@@ -61,6 +61,7 @@ from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.runtime.collector import collector_paused
 from sparqlive.runtime.deadline import within
 from sparqlive.runtime.interrupts import uninterrupted
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
 from sparqlive.sources.links.follow import Follow
 from sparqlive.sources.links.traversal import Traversal
@@ -106,6 +107,7 @@ class Session:
         watch: bool = True,
         runs: str | os.PathLike[str] | None = None,
         progress: Callable[[int, int], None] | None = None,
+        tuning: Tuning = DEFAULT,
     ) -> None:
         """Opens a session on the store in directory `path`, created if missing; or in memory without `path`.
 
@@ -128,6 +130,7 @@ class Session:
         `runs`: a directory or URI (file, hdfs, s3a) for the runs of a new store, where the workers of a
         cluster reach them. The catalog stays in `path`. A store keeps the location it was created with.
         `progress`: called with the number of loaded views and of all views while a store opens.
+        `tuning`: the thresholds of the program, for its own tests and benchmarks. It may change at any time.
         """
         if default_graph not in (None, "strict", "union"):
             raise Error(f'default_graph must be "strict" or "union", not {default_graph!r}.')
@@ -153,7 +156,8 @@ class Session:
         self._streams = Streams(self._path)
         self.default_graph: DefaultGraphs = default_graph or "strict"
         self.read_only = read_only
-        self.dictionary = Dictionary()
+        self.tuning = tuning
+        self.dictionary = Dictionary(tuning=tuning)
         self.terms = Terms(self.dictionary)
         self._used_bytes: int | None = None
         self._epochs = Epochs(self.terms, spark, bulk, read_only, memory_limit(memory))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.live import group, totals
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.session import Session
 from tests.conftest import times
 
 EX = "http://example.org/"
@@ -61,11 +63,7 @@ EXACT = 8
 """How many of the values SQL adds exactly: most epochs have only these."""
 
 
-@pytest.fixture(autouse=True)
-def from_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "COLUMN_ROWS", 1)
-    monkeypatch.setattr(totals, "COLUMN_ROWS", 1)
-    monkeypatch.setattr(group, "_LARGE_TO_ROWS", 0)
+FROM_THE_FIRST_ROW = replace(DEFAULT, column_rows=1, rows_to_large_changes=0)
 
 
 def quad(chance: random.Random, values: int) -> ox.Quad:
@@ -101,7 +99,7 @@ def batches(chance: random.Random, count: int) -> Iterator[tuple[set[ox.Quad], s
 @pytest.mark.parametrize("seed", range(times(1, 2)))
 def test_strategies_take_turns(seed: int) -> None:
     chance = random.Random(seed)
-    with sparqlive.open() as session, sparqlive.open() as live:
+    with Session(tuning=FROM_THE_FIRST_ROW) as session, Session(tuning=FROM_THE_FIRST_ROW) as live:
         for opened, strategy in ((session, "duckdb"), (live, "live")):
             for name, text in VIEWS.items():
                 opened.view(name, f"PREFIX : <{EX}> {text}", strategy=strategy)  # type: ignore[arg-type]
@@ -118,7 +116,7 @@ def test_strategies_take_turns(seed: int) -> None:
 def test_views_of_a_filled_session() -> None:
     """A first computation on DuckDB leaves the state that live has, and so do changes after it."""
     first, *others = batches(random.Random(7), 3)
-    with sparqlive.open() as session, sparqlive.open() as live:
+    with Session(tuning=FROM_THE_FIRST_ROW) as session, Session(tuning=FROM_THE_FIRST_ROW) as live:
         for opened, strategy in ((session, "duckdb"), (live, "live")):
             opened.apply(insert=first[1])
             for name, text in VIEWS.items():

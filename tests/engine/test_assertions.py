@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from unittest import mock
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparqlive.engine import assertions as assertions_module
 from sparqlive.engine.assertions import ASSERTED, BY_QUAD, LOCAL, WIDTH, Assertions, TakenNumberError
-from sparqlive.zset import relation
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.run import Run
 
@@ -30,8 +29,9 @@ steps = st.one_of(
 class Recorded:
     """Assertions beside the relations of a store, which their deltas keep, and a model of both."""
 
-    def __init__(self) -> None:
-        self.assertions = Assertions()
+    def __init__(self, tuning: Tuning = DEFAULT) -> None:
+        self.tuning = tuning
+        self.assertions = Assertions(tuning)
         self.graph: set[Quad] = set()
         self.stored: dict[str, Counter[Row]] = {ASSERTED: Counter(), LOCAL: Counter()}
         self.model: dict[str | None, set[Quad]] = {None: set()}
@@ -67,7 +67,7 @@ class Recorded:
             del self.model[source]
 
     def reopen(self) -> None:
-        self.assertions = Assertions()
+        self.assertions = Assertions(self.tuning)
         asserted, local = (_run(self.stored[name]) for name in (ASSERTED, LOCAL))
         if asserted is not None:
             by_quad = Run.sort([asserted.columns[number] for number in BY_QUAD])
@@ -113,22 +113,20 @@ def _run(rows: Counter[Row]) -> Run | None:
 def test_the_graph_is_what_anybody_asserts(
     steps: list[str | tuple[str | None, dict[Quad, int]]], by_columns: bool, merged: bool
 ) -> None:
-    with (
-        mock.patch.object(assertions_module, "_MANY_ROWS", 1 if by_columns else 100),
-        mock.patch.object(relation, "SMALLEST_MERGE", 2 if merged else 100),
-    ):
-        recorded = Recorded()
-        for step in steps:
-            match step:
-                case "reopen":
-                    recorded.reopen()
-                case "roll back":
-                    recorded.roll_back()
-                case str():
-                    recorded.remove(step.removeprefix("remove "))
-                case source, wanted:
-                    recorded.change(source, wanted)
-            recorded.check()
+    recorded = Recorded(
+        replace(DEFAULT, column_rows=1 if by_columns else 100, smallest_merge_rows=2 if merged else 100)
+    )
+    for step in steps:
+        match step:
+            case "reopen":
+                recorded.reopen()
+            case "roll back":
+                recorded.roll_back()
+            case str():
+                recorded.remove(step.removeprefix("remove "))
+            case source, wanted:
+                recorded.change(source, wanted)
+        recorded.check()
 
 
 def test_two_names_with_one_number() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,10 @@ import sparqlive
 from sparqlive.bulk.ingest import lines
 from sparqlive.bulk.ingest.effective import Known, Parse, Reading
 from sparqlive.bulk.ingest.workers import Here, Processes
-from sparqlive.engine import changes as given_changes
 from sparqlive.engine.writer import Epochs
 from sparqlive.rdf import change_columns
 from sparqlive.rdf.change_columns import TextBatch, read_batches
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.store import quad_runs
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile
@@ -53,13 +54,15 @@ def quads_of(text: str) -> set[ox.Quad]:
     return set(ox.parse(text.encode(), ox.RdfFormat.N_QUADS))
 
 
+BY_WORKERS = replace(DEFAULT, worker_bytes=0, column_bytes=0)
+
+
 @pytest.fixture(params=[0, "1GB"][: times(1, 2)], ids=["unheld", "held"][: times(1, 2)])
 def session(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[sparqlive.Session]:
     """Workers read everything; a compacted store, a log of rows after it, and views."""
-    monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
-    with sparqlive.open(tmp_path / "store", memory=request.param) as session:
+    with sparqlive.Session(tmp_path / "store", memory=request.param, tuning=BY_WORKERS) as session:
         monkeypatch.setattr(session._epochs.strategies, "workers", lambda: (Here(), "live"))
         session._epochs.apply((), quads_of(VALUES + orders(range(20))), "auto", None)
         session.compact()
@@ -221,9 +224,8 @@ def test_a_reader_follows(session: sparqlive.Session, tmp_path: Path) -> None:
         assert reader.views["totals"].weights() == session.views["totals"].weights()
 
 
-def test_other_processes_load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
-    with sparqlive.open(tmp_path / "store", memory=0) as session:
+def test_other_processes_load(tmp_path: Path) -> None:
+    with sparqlive.Session(tmp_path / "store", memory=0, tuning=BY_WORKERS) as session:
         session.apply(insert=VALUES)
         view = session.view("join", VIEWS["join"])
         (tmp_path / "more.nq").write_text(orders(range(30)))
@@ -249,13 +251,10 @@ def after(quads: set[ox.Quad], text: str) -> set[ox.Quad]:
 
 def test_batches_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both kinds of text, in several pieces, equal a set that changes line by line."""
-    monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
-    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
-    monkeypatch.setattr(change_columns, "COLUMN_BYTES", 0)
     monkeypatch.setattr(lines, "_PIECE_CHARACTERS", 300)
     monkeypatch.setattr(change_columns, "_BLOCK_BYTES", 500)
     rng = random.Random(2)
-    with sparqlive.open(tmp_path / "store", memory=0) as session:
+    with sparqlive.Session(tmp_path / "store", memory=0, tuning=BY_WORKERS) as session:
         monkeypatch.setattr(session._epochs.strategies, "workers", lambda: (Here(), "live"))
         session.apply(insert=VALUES + orders(range(20)))
         for name, query in VIEWS.items():
@@ -267,7 +266,7 @@ def test_batches_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
                 texts[1] += " # end\n"
             file = tmp_path / f"{number}.changes"
             file.write_text("@\n".join(texts))
-            found = list(read_batches(file, {}, text_bytes=session.text_bytes))
+            found = list(read_batches(file, {}, text_bytes=session.text_bytes, tuning=BY_WORKERS))
             assert [type(batch) for batch in found] == [TextBatch, TextBatch]
             for batch, text in zip(found, texts, strict=True):
                 before, expected = expected, after(expected, text.replace(" # end\n", ""))

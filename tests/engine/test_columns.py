@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,10 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.engine import changes as given_changes
-from sparqlive.engine import stored_data, writer
+from sparqlive.engine import writer
 from sparqlive.rdf import dictionary
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.session import Session
 from sparqlive.store import store
 from tests import nasty_terms
 
@@ -61,18 +63,15 @@ def test_columns_and_rows_in_any_order(
 ) -> None:
     """Random batches, as texts or lists, by columns or rows, by any strategy; reopened in between."""
     rng = random.Random(3)
-    monkeypatch.setattr(writer, "COLUMN_ROWS", 6)
-    monkeypatch.setattr(stored_data, "COLUMN_ROWS", 6)
+    tuning = replace(DEFAULT, column_rows=6, column_bytes=500, text_quads=10)
     monkeypatch.setattr(store, "_MOST_OVERLAY", 5)
     path = tmp_path / "store" if kept else None
     data: set[ox.Quad] = set()
-    session = sparqlive.open(path, default_graph=default_graph)
+    session = sparqlive.Session(path, default_graph=default_graph, tuning=tuning)
     try:
         for number, (name, text) in enumerate(VIEWS.items()):
             session.view(name, text, strategy=("duckdb", "auto")[number % 2])
         for step in range(24):
-            monkeypatch.setattr(given_changes, "COLUMN_BYTES", rng.choice((0, 10**9)))
-            monkeypatch.setattr(given_changes, "MANY_QUADS", rng.choice((1, 10**9)))
             inserts = [random_quad(rng) for _ in range(rng.choice((1, 5, 30)))]
             deletes = rng.sample(sorted(data, key=str), min(len(data), rng.choice((0, 3, 15))))
             strategy = rng.choice(("auto", "live", "duckdb", "rebuild"))
@@ -91,20 +90,17 @@ def test_columns_and_rows_in_any_order(
                 if rng.random() < 0.5:
                     session.compact()
                 session.close()
-                session = sparqlive.open(path)
+                session = sparqlive.Session(path, tuning=tuning)
             session.check()
     finally:
         session.close()
 
 
-@pytest.fixture
-def many_quads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any list of quads is written as text, in several pieces, and read by columns."""
-    monkeypatch.setattr(given_changes, "MANY_QUADS", 1)
-    monkeypatch.setattr(given_changes, "_PIECE", 7)
+ALL_BY_COLUMNS = replace(DEFAULT, column_bytes=0)
+MANY_QUADS = replace(DEFAULT, text_quads=1, largest_piece_rows=7)
+"""Any list of quads is written as text, in several pieces, and read by columns."""
 
 
-@pytest.mark.usefixtures("many_quads")
 def test_many_quads_keep_their_terms() -> None:
     control = "".join(map(chr, (*range(32), 127, 0x85, 0x2028, 0xFEFF, 0xFFFE, 0x1F600)))
     terms = [
@@ -116,7 +112,7 @@ def test_many_quads_keep_their_terms() -> None:
     quads = [ox.Quad(ox.BlankNode("b"), ox.NamedNode(f"{EX}p"), term) for term in terms]
     quads += [ox.Quad(quad.subject, quad.predicate, quad.object, ox.NamedNode(f"{EX}é")) for quad in quads]
     for given in (quads, [quad for quad in quads if "<<(" not in str(quad)]):
-        with sparqlive.open() as session:
+        with Session(tuning=MANY_QUADS) as session:
             assert session.apply(insert=[*given, *given]).inserted == len(given)
             assert set(session.quads()) == set(given)
             session.apply(insert="<urn:a> <urn:p> <urn:o> .")
@@ -124,11 +120,10 @@ def test_many_quads_keep_their_terms() -> None:
             assert (epoch.deleted, len(session)) == (len(given), 1)
 
 
-@pytest.mark.usefixtures("many_quads")
 def test_many_quads_are_checked_like_few() -> None:
     good = ox.Triple(ox.NamedNode("urn:s"), ox.NamedNode("urn:p"), ox.Literal("o"))
     quads = [ox.Quad(*good, ox.NamedNode(f"urn:g{number}")) for number in range(20)]
-    with sparqlive.open() as session:
+    with Session(tuning=MANY_QUADS) as session:
         for bad in (ox.Quad(good.subject, good.predicate, good), "text", None):
             with pytest.raises(sparqlive.Error, match="triple term" if isinstance(bad, ox.Quad) else "quad"):
                 session.apply(insert=[*quads, bad])  # type: ignore[list-item]
@@ -140,14 +135,13 @@ def test_many_quads_are_checked_like_few() -> None:
         assert (epoch.deleted, epoch.inserted, epoch.ignored) == (15, 0, 10)
 
 
-def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_file_is_read_by_columns(tmp_path: Path) -> None:
     rng = random.Random(4)
     quads = [random_quad(rng) for _ in range(60)]
-    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     named = [quad for quad in quads if not isinstance(quad.subject, ox.BlankNode)]
     (tmp_path / "a.nq").write_text(text_of(named))
     (tmp_path / "b.ttl").write_text("<urn:a> <urn:p> 1, 2 .")
-    with sparqlive.open() as session:
+    with Session(tuning=ALL_BY_COLUMNS) as session:
         view = session.view("distinct", VIEWS["distinct"])
         epoch = session.load([tmp_path / "a.nq", tmp_path / "b.ttl"])
         assert epoch.inserted == len(set(named)) + 2
@@ -161,19 +155,16 @@ def test_a_large_file_is_read_by_columns(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("ingests", [False, True])
-def test_sums_over_terms_in_files_and_in_memory(
-    ingests: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sums_over_terms_in_files_and_in_memory(ingests: bool, tmp_path: Path) -> None:
     def order(number: int) -> list[ox.Quad]:
         subject = ox.NamedNode(f"urn:s{number}")
         value = ox.Quad(subject, ox.NamedNode("urn:value"), ox.Literal(number))
         return [value, ox.Quad(subject, ox.NamedNode("urn:in"), ox.NamedNode("urn:g"))]
 
     query = "SELECT ?g (SUM(?v) AS ?total) { ?s <urn:in> ?g ; <urn:value> ?v } GROUP BY ?g"
-    with sparqlive.open(tmp_path / "store") as session:
+    with Session(tmp_path / "store", tuning=replace(DEFAULT, worker_bytes=0)) as session:
         quads = [quad for number in range(9) for quad in order(number)]
         if ingests:
-            monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
             (tmp_path / "data.nq").write_text(text_of(quads))
             session.load(tmp_path / "data.nq")
         else:
@@ -192,18 +183,16 @@ def test_one_large_text_is_read_by_columns(
     monkeypatch: pytest.MonkeyPatch, nothing: str | list[ox.Quad]
 ) -> None:
     """Whatever stands for no changes on the other side."""
-    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 10)
     monkeypatch.setattr(writer.Epochs, "apply", None)  # rows are not read one by one
     text = text_of([random_quad(random.Random(number)) for number in range(20)])
-    with sparqlive.open() as session:
+    with Session(tuning=ALL_BY_COLUMNS) as session:
         inserted = session.apply(insert=text, delete=nothing)
         deleted = session.apply(delete=text, insert=nothing)
         assert inserted.inserted == deleted.deleted > 10
 
 
-def test_malformed_text_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
-    with sparqlive.open() as session:
+def test_malformed_text_changes_nothing() -> None:
+    with Session(tuning=ALL_BY_COLUMNS) as session:
         for text in ("<urn:a> <urn:p> nonsense .", "<urn:a> <urn:p> <urn:o>", '"a" <urn:p> <urn:o> .'):
             with pytest.raises(sparqlive.SyntaxError, match="malformed"):
                 session.apply(insert=f"<urn:s> <urn:p> <urn:o> .\n{text}\n")
@@ -215,9 +204,8 @@ def test_malformed_text_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None
         assert session.epoch == 0
 
 
-def test_texts_whose_hash_is_taken_give_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_whose_hash_is_taken_give_way() -> None:
     """With hashes of two bits nearly all terms are exceptions, by columns as row by row."""
-    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     few = lambda text: dictionary.hash_of(text) % 4 + 10  # noqa: E731
     terms = dictionary.Dictionary(few)
     texts = [f"<urn:{number}>" for number in range(30)]
@@ -233,15 +221,13 @@ def test_texts_whose_hash_is_taken_give_way(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("name", ["empty.ttl", "empty.trig", "empty.nt", "empty.nq"])
-@pytest.mark.parametrize("least", [given_changes.INGEST_BYTES, 1], ids=["here", "by workers"])
+@pytest.mark.parametrize("least", [DEFAULT.worker_bytes, 1], ids=["here", "by workers"])
 @pytest.mark.parametrize("kept", [False, True], ids=["memory", "store"])
-def test_a_large_file_without_statements(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, least: int, name: str
-) -> None:
-    monkeypatch.setattr(given_changes, "INGEST_BYTES", least)
+def test_a_large_file_without_statements(tmp_path: Path, kept: bool, least: int, name: str) -> None:
+    tuning = replace(DEFAULT, worker_bytes=least)
     file = tmp_path / name
-    file.write_text("# nothing yet\n" * (given_changes.COLUMN_BYTES // 10))
-    with sparqlive.open(tmp_path / "store") if kept else sparqlive.open() as session:
+    file.write_text("# nothing yet\n" * (DEFAULT.column_bytes // 10))
+    with Session(tmp_path / "store" if kept else None, tuning=tuning) as session:
         assert session.load(file).inserted == 0
         session.apply(insert=f"<{EX}s> <{EX}p> <{EX}o> .")
         assert session.load(file).inserted == 0

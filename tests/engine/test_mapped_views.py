@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.live import group
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.session import Session
 from sparqlive.store import compaction
 from sparqlive.zset import relation
 
@@ -26,13 +28,13 @@ VIEWS = {
 }
 
 
+SMALL = replace(DEFAULT, smallest_merge_rows=6, run_to_overlay=4, groups_kept=3)
+
+
 @pytest.fixture(autouse=True)
 def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows are in files, are merged, and are more groups than may be kept."""
     monkeypatch.setattr(compaction, "SMALL", 4)
-    monkeypatch.setattr(relation, "SMALLEST_MERGE", 6)
-    monkeypatch.setattr(relation, "_RUN_TO_OVERLAY", 4)
-    monkeypatch.setattr(group, "MOST_GROUPS", 3)
 
 
 def node(number: int) -> ox.NamedNode:
@@ -60,7 +62,7 @@ def mapped(session: sparqlive.Session) -> list[relation.Relation]:
 def test_any_changes_strategies_compactions_and_restarts(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     path = tmp_path / "store"
-    session = sparqlive.open(path, memory=chance.choice((0, "1GB")))
+    session = Session(path, memory=chance.choice((0, "1GB")), tuning=SMALL)
     session.apply(insert=some_quads(chance, 60))
     waiting, is_mapped = list(VIEWS.items()), False
     try:
@@ -75,7 +77,7 @@ def test_any_changes_strategies_compactions_and_restarts(tmp_path: Path, seed: i
                     session.compact()
                 case 1 | 2:
                     session.close()
-                    session = sparqlive.open(path, memory=chance.choice((0, "1GB")))
+                    session = Session(path, memory=chance.choice((0, "1GB")), tuning=SMALL)
                     assert all(view.content.is_held for view in session.views.values())
                 case 3:
                     session.check()
@@ -92,7 +94,7 @@ def test_parts_that_are_alike_are_computed_from_files_once(tmp_path: Path) -> No
         f"ASK {{ FILTER(!BOUND(?a)) OPTIONAL {{ <{EX}n0> <{EX}p>? ?b . ?c <{EX}p> <{EX}n1> FILTER(?a > 1) }} "
         f"FILTER(!BOUND(?a)) }}"
     )
-    with sparqlive.open(tmp_path / "store", memory=0) as session:
+    with Session(tmp_path / "store", memory=0, tuning=SMALL) as session:
         session.apply(insert=some_quads(random.Random(1), 20))
         view = session.view("twice", query)
         assert view.weights() == {(): 1}

@@ -6,6 +6,8 @@ import itertools
 import random
 import threading
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +15,12 @@ import pytest
 from pyoxigraph import Quad, RdfFormat, Store, parse
 
 import sparqlive
-from sparqlive.engine import results
-from sparqlive.live import description, filtered, join, lazy, window_columns
 from sparqlive.live.terms import Terms
+from sparqlive.runtime.tuning import DEFAULT, Tuning
+from sparqlive.session import Session
 from sparqlive.zset.keyed_relation import LentRelation
 
+BY_COLUMNS = replace(DEFAULT, column_rows=1)
 ENDLESS = " . ".join(f"?a{i} <x:p> ?b{i}" for i in range(8))
 """A product of 400 to the power of 8 solutions: reading all of it would never end."""
 
@@ -38,17 +41,32 @@ def quads_of(text: str) -> list[Quad]:
 
 
 @pytest.fixture(params=["memory", "disk", "overlay"])
-def session(request: pytest.FixtureRequest, tmp_path: Path) -> sparqlive.Session:
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def session(kind: str, tmp_path: Path) -> sparqlive.Session:
+    return session_of(kind, tmp_path, DEFAULT)
+
+
+@pytest.fixture
+def session_by_columns(kind: str, tmp_path: Path) -> sparqlive.Session:
+    """However few rows there are."""
+    return session_of(kind, tmp_path, BY_COLUMNS)
+
+
+def session_of(kind: str, path: Path, tuning: Tuning) -> sparqlive.Session:
     """The same quads in runs in memory, on disk, and as changes on top of runs."""
-    if request.param == "disk":
-        with sparqlive.open(tmp_path) as first:
+    if kind == "disk":
+        with sparqlive.open(path) as first:
             first.apply(insert=data(400))
             first.compact()
-        return sparqlive.open(tmp_path)
-    session = sparqlive.open()
-    session.load(quads_of(data(400 if request.param == "memory" else 390)))
+        return Session(path, tuning=tuning)
+    session = Session(tuning=tuning)
+    session.load(quads_of(data(400 if kind == "memory" else 390)))
     assert list(session._epochs.quads.columns()), "the quads are now in runs"
-    if request.param == "overlay":
+    if kind == "overlay":
         wanted = set(quads_of(data(400)))
         session.apply(insert=wanted - set(session.quads()), delete=set(session.quads()) - wanted)
     return session
@@ -130,34 +148,28 @@ def test_every_kind_of_lookup(session: sparqlive.Session, text: str) -> None:
         "SELECT ?t ?n { ?s <x:p> ?t OPTIONAL { ?t <x:type> ?n } } ORDER BY ?l",
     ],
 )
-def test_many_rows_are_decoded_by_columns(
-    session: sparqlive.Session, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However few there are."""
-    monkeypatch.setattr(results, "_MANY_ROWS", 1)
-    test_every_kind_of_lookup(session, text)
+def test_many_rows_are_decoded_by_columns(session_by_columns: sparqlive.Session, text: str) -> None:
+    test_every_kind_of_lookup(session_by_columns, text)
 
 
 @pytest.mark.parametrize("text", ["SELECT * { [] <x:p> [] }", "SELECT ?none { ?s <x:p> ?o }"])
-def test_many_solutions_without_terms(session: sparqlive.Session, text: str) -> None:
-    with session:
-        assert len(list(session.query("SELECT ?s ?o { ?s <x:p> ?o }"))) > results._MANY_ROWS
+def test_many_solutions_without_terms(session_by_columns: sparqlive.Session, text: str) -> None:
+    with session_by_columns as session:
+        assert len(list(session.query("SELECT ?s ?o { ?s <x:p> ?o }"))) > session.tuning.column_rows
         assert list(session.query(text)) == [{}] * len(session.query("SELECT ?s ?o { ?s <x:p> ?o }"))
 
 
-def test_a_large_description_follows_its_blank_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(description, "_SOME", 7)
+@pytest.mark.parametrize("tuning", [DEFAULT, replace(BY_COLUMNS, block_rows=7)], ids=["rows", "columns"])
+def test_a_large_description_follows_its_blank_nodes(tuning: Tuning) -> None:
     text = "".join(
         f'<x:hub> <x:p> <x:i{i}> .\n<x:hub> <x:p> _:b{i} .\n_:b{i} <x:q> _:b{i + 1} .\n_:b{i} <x:q> "{i}" .\n'
         for i in range(40)
     )
-    with sparqlive.open() as session:
+    with Session(tuning=tuning) as session:
         session.apply(insert=f"{text}<x:i7> <x:q> <x:other> .")
-        for few in (300, 1):
-            monkeypatch.setattr(results, "_MANY_ROWS", few)
-            found = session.query("DESCRIBE <x:hub>")
-            assert len(found) == len(list(found.quads())) == len(set(found.quads())) == 160
-            assert set(found.quads()) == set(session.quads()) - set(quads_of("<x:i7> <x:q> <x:other> ."))
+        found = session.query("DESCRIBE <x:hub>")
+        assert len(found) == len(list(found.quads())) == len(set(found.quads())) == 160
+        assert set(found.quads()) == set(session.quads()) - set(quads_of("<x:i7> <x:q> <x:other> ."))
 
 
 FILTERED = (
@@ -179,11 +191,9 @@ FILTERED = (
 
 
 @pytest.mark.parametrize("text", FILTERED)
-def test_filters_by_columns(session: sparqlive.Session, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_filters_by_columns(session_by_columns: sparqlive.Session, text: str) -> None:
     """Against pyoxigraph, however few rows there are."""
-    monkeypatch.setattr(filtered, "_FEW_ROWS", 0)
-    monkeypatch.setattr(join, "_FEW_ROWS", 0)
-    test_every_kind_of_lookup(session, text)
+    test_every_kind_of_lookup(session_by_columns, text)
 
 
 def values(seed: int, kinds: tuple[str, ...]) -> str:
@@ -254,20 +264,19 @@ GATHERED = (
     ],
     ids=" ".join,
 )
-def test_many_rows_are_gathered_by_columns(kinds: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_gathered_by_columns(kinds: tuple[str, ...]) -> None:
     """The same as row by row, whatever kinds of values there are."""
-    with sparqlive.open() as session:
-        session.load(list(parse(values(len(kinds), kinds), RdfFormat.TURTLE)))
-        for text in GATHERED:
-            found = []
-            monkeypatch.setattr(lazy, "MOST_GATHERED", 10**9 if len(text) % 2 else 40)
-            monkeypatch.setattr(window_columns, "MOST_ROWS", 20)
-            for few in (10**9, 1):
-                monkeypatch.setattr(lazy, "FEW_ROWS", few)
+
+    def found(**numbers: int) -> Iterator[list[str]]:
+        with Session(tuning=replace(DEFAULT, sorting_rows=20, **numbers)) as session:
+            session.load(list(parse(values(len(kinds), kinds), RdfFormat.TURTLE)))
+            for text in GATHERED:
                 rows = session.query(text).solutions()
-                found.append([{name: str(term) for name, term in row.items()} for row in rows])
-            by_rows, by_columns = (sorted(map(str, rows)) for rows in found)
-            assert by_columns == by_rows, text
+                yield sorted(str({name: str(term) for name, term in row.items()}) for row in rows)
+
+    by_rows = list(found(column_rows=10**9))
+    assert list(found(column_rows=1)) == by_rows
+    assert list(found(column_rows=1, gathered_rows=40)) == by_rows
 
 
 def test_a_binding_of_datatypes_reads_one_term_of_each(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,9 +288,8 @@ def test_a_binding_of_datatypes_reads_one_term_of_each(monkeypatch: pytest.Monke
         return value(terms, number)
 
     monkeypatch.setattr(Terms, "value", counted)
-    monkeypatch.setattr(lazy, "FEW_ROWS", 1)
     kinds = ("integer", "string", "escaped", "tagged", "iri")
-    with sparqlive.open() as session:
+    with Session(tuning=BY_COLUMNS) as session:
         session.load(list(parse(values(3, kinds), RdfFormat.TURTLE)))
         text = "SELECT ?d (COUNT(*) AS ?n) { ?s <x:v> ?v } GROUP BY (DATATYPE(?v) AS ?d)"
         assert len(session.query(text).solutions()) == 4
@@ -413,10 +421,9 @@ def test_equal_texts_are_planned_once_but_see_new_data_and_views() -> None:
         assert len(session.query(reader)) == 2
 
 
-def test_what_is_kept_of_a_query_does_not_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lazy, "FEW_ROWS", 1)
+def test_what_is_kept_of_a_query_does_not_grow() -> None:
     text = 'SELECT (COUNT(DISTINCT ?s) AS ?n) { ?s <x:label> ?l FILTER(CONTAINS(?l, "1")) }'
-    with sparqlive.open() as session:
+    with Session(tuning=BY_COLUMNS) as session:
         session.load(quads_of(data(40)))
         sizes = []
         for _ in range(3):
@@ -427,10 +434,11 @@ def test_what_is_kept_of_a_query_does_not_grow(monkeypatch: pytest.MonkeyPatch) 
         assert len(set(sizes)) == 1
 
 
-def test_many_rows_are_grouped_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most", [10, 50_000])
+def test_many_rows_are_grouped_in_bulk(most: int) -> None:
     store = Store()
     store.extend(quads_of(data(400)))
-    with sparqlive.open() as session:
+    with Session(tuning=replace(BY_COLUMNS, bulk_groups=most)) as session:
         session.load(quads_of(data(400)))
         for text in (
             "SELECT ?c (COUNT(?s) AS ?n) { GRAPH ?g { ?s <x:type> ?c } ?s <x:p> ?o } GROUP BY ?c",
@@ -438,8 +446,5 @@ def test_many_rows_are_grouped_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
             "SELECT (COUNT(DISTINCT ?o) AS ?n) FROM <x:g0> FROM <x:g1> { ?s <x:p> ?o OPTIONAL { ?o ?q ?v } }",
         ):
             rows = Counter(str(sorted(map(str, row))) for row in store.query(text))
-            for most in (10, 50_000):
-                monkeypatch.setattr(lazy, "FEW_ROWS", 1)
-                monkeypatch.setattr(lazy, "MOST_GROUPED", most)
-                found = session.query(text).solutions()
-                assert Counter(str(sorted(map(str, row.values()))) for row in found) == rows
+            found = session.query(text).solutions()
+            assert Counter(str(sorted(map(str, row.values()))) for row in found) == rows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -11,11 +12,11 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.live import group
 from sparqlive.live.group import Groups
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql import aggregates
 from sparqlive.sparql.algebra import Aggregate, Var
 from sparqlive.zset.run import Run, RunRows
@@ -87,10 +88,9 @@ def test_changes_of_a_large_state_equal_evaluation(terms: Terms, groups: int) ->
 
 
 @pytest.mark.parametrize("seed", range(times(3, 30)))
-def test_the_first_values_leave(terms: Terms, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_values_leave(seed: int) -> None:
     """Terms of all kinds come and go, the first ones most often; runs, overlays, large changes, rollbacks."""
-    monkeypatch.setattr(group, "COLUMN_ROWS", 4)
-    chance = random.Random(seed)
+    terms, chance = Terms(Dictionary(tuning=replace(DEFAULT, column_rows=4))), random.Random(seed)
     columns = (G, X, Var("y"))
     named = [("MIN", X), ("MAX", X), ("SAMPLE", X), ("MAX", columns[2]), ("MIN", columns[2])]
     own = tuple((Var(f"{name}{n}"), Aggregate(name, argument)) for n, (name, argument) in enumerate(named))
@@ -140,11 +140,10 @@ def test_a_delta_that_was_computed_elsewhere(terms: Terms) -> None:
     assert dict(kept.content()) == dict(kept.evaluate(rows.items()))
 
 
-@pytest.mark.parametrize("ratio", [0, group.COLUMN_ROWS], ids=["taken in", "read again"])
-def test_large_changes_between_small_ones(terms: Terms, monkeypatch: pytest.MonkeyPatch, ratio: int) -> None:
+@pytest.mark.parametrize("ratio", [0, 500], ids=["taken in", "read again"])
+def test_large_changes_between_small_ones(ratio: int) -> None:
     """A group in memory takes in what large changes brought, also if they removed it."""
-    monkeypatch.setattr(group, "COLUMN_ROWS", 1)
-    monkeypatch.setattr(group, "_LARGE_TO_ROWS", ratio)
+    terms = Terms(Dictionary(tuning=replace(DEFAULT, column_rows=1, rows_to_large_changes=ratio)))
     chance = random.Random(4)
     rows, kept = rows_of(terms, 200), state(terms)
     kept.load(dict(rows))

@@ -9,11 +9,11 @@ import pytest
 
 import sparqlive
 from sparqlive.engine.carry import Strategy
-from sparqlive.live.keeper import FAMILY_SIZE, Product
+from sparqlive.live.keeper import Product
 from sparqlive.live.maintained import key_of
 from sparqlive.plan import operators as op
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.algebra import Var
-from sparqlive.zset.columns import COLUMN_ROWS
 from tests.oracle import Oracle
 
 EX = "http://example.org/"
@@ -65,8 +65,8 @@ def test_a_family_keeps_each_member(shape: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_large_batch_reaches_each_member_of_a_family(shape: str, strategy: Strategy) -> None:
     """A batch that is carried as columns has rows of several members."""
-    queries = {f"v{a}": PREFIX + SHAPES[shape].format(a, a % 2) for a in range(FAMILY_SIZE + 2)}
-    people = [ox.NamedNode(f"{EX}n{number}") for number in range(COLUMN_ROWS)]
+    queries = {f"v{a}": PREFIX + SHAPES[shape].format(a, a % 2) for a in range(DEFAULT.family_views + 2)}
+    people = [ox.NamedNode(f"{EX}n{number}") for number in range(DEFAULT.column_rows)]
     data = []
     for number, person in enumerate(people):
         group, name = (ox.NamedNode(f"{EX}n{number // n % len(queries)}") for n in (1, len(queries)))
@@ -87,13 +87,16 @@ def test_a_large_batch_reaches_each_member_of_a_family(shape: str, strategy: Str
 
 def test_views_of_one_shape_are_carried_by_one_plan() -> None:
     with sparqlive.open() as session:
-        views = [session.view(f"v{i}", PREFIX + SHAPES["member"].format(i)) for i in range(FAMILY_SIZE + 5)]
+        views = [
+            session.view(f"v{i}", PREFIX + SHAPES["member"].format(i))
+            for i in range(DEFAULT.family_views + 5)
+        ]
         assert len({id(view.content.maintained) for view in views}) == 1
         session.apply(insert=f"<{EX}a> <{EX}member> <{EX}n3> .\n<{EX}a> <{EX}name> <{EX}b> .")
         assert [view.name for view in views if view.weights()] == ["v3"]
         for view in views[:-1]:
             session.drop(view.name)
-        epoch = session.apply(insert=f"<{EX}a> <{EX}member> <{EX}n{FAMILY_SIZE + 4}> .")
+        epoch = session.apply(insert=f"<{EX}a> <{EX}member> <{EX}n{DEFAULT.family_views + 4}> .")
         assert list(epoch.deltas.changed()) == [views[-1].name]
 
 

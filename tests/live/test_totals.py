@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,11 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.live import total_columns, totals
 from sparqlive.live.terms import Terms
 from sparqlive.live.totals import TotalGroups
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.aggregates import HALF, halves
 from sparqlive.sparql.algebra import Aggregate, Var
 from sparqlive.zset.relation import Relation
@@ -63,7 +64,8 @@ def source(width: int, member: bool) -> op.Group:
 class Case:
     def __init__(self, seed: int, width: int, member: bool, values: tuple[ox.Literal, ...]) -> None:
         self.chance = random.Random(seed)
-        self.terms = Terms(Dictionary())
+        tuning = replace(DEFAULT, column_rows=1, sorting_rows=7, groups_kept=2)
+        self.terms = Terms(Dictionary(tuning=tuning))
         self.operator = source(width, member)
         self.ids = [UNDEF, *map(self.terms.dictionary.id_of, values)]
         self.names = [self.terms.dictionary.id_of(ox.NamedNode(f"urn:{n}")) for n in range(4)]
@@ -102,13 +104,8 @@ def cases(values: tuple[ox.Literal, ...]) -> Iterator[Case]:
 
 
 @pytest.mark.parametrize("values", [EXACT, (*EXACT, *OTHERS)], ids=["exact", "with others"])
-def test_changes_one_by_one_and_by_columns(
-    values: tuple[ox.Literal, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changes_one_by_one_and_by_columns(values: tuple[ox.Literal, ...]) -> None:
     """The state is always that of a first computation; so are the rows; rollbacks leave no trace."""
-    monkeypatch.setattr(totals, "COLUMN_ROWS", 1)
-    monkeypatch.setattr(total_columns, "_PIECE_ROWS", 7)
-    monkeypatch.setattr(totals, "MOST_GROUPS", 2)
     for case in cases(values):
         width, chance = len(case.operator.source.variables), case.chance
         rows = case.content(12)
@@ -172,13 +169,10 @@ QUERIES = {
 
 @pytest.mark.parametrize("seed", range(times(2, 10)))
 @pytest.mark.parametrize("files", [False, True], ids=["mapped", "not held"])
-def test_restarts(
-    seed: int, files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
+def test_restarts(seed: int, files: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Sessions with and without memory, strategies, compactions, one after the other."""
     if files:
         request.getfixturevalue("in_files")
-    monkeypatch.setattr(totals, "MOST_GROUPS", 3)
     chance = random.Random(seed)
     there: set[ox.Quad] = set()
 
@@ -192,7 +186,8 @@ def test_restarts(
         return found
 
     for number in range(5):
-        with sparqlive.open(tmp_path / "store", memory=chance.choice([0, "1GB"])) as session:
+        tuning, memory = replace(DEFAULT, groups_kept=3), chance.choice([0, "1GB"])
+        with sparqlive.Session(tmp_path / "store", memory=memory, tuning=tuning) as session:
             if number == 0:
                 session.apply(insert=(there := quads(80)))
                 for name, text in QUERIES.items():

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pyoxigraph as ox
 import pytest
 
-from sparqlive.live import window
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import OrderedRows
 from sparqlive.plan import operators as op
 from sparqlive.plan.places import Places
 from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.algebra import Var
 from sparqlive.zset.zset import add_into
 from tests.conftest import times
@@ -65,12 +66,11 @@ EXACT = [*map(ox.Literal, (*range(-30, 30), 2**60, 2**60 + 1)), *(ox.Literal(n /
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("values", [TERMS, EXACT], ids=["all kinds", "numbers"])
 def test_a_head_is_read_again(
-    limits: tuple[int, int | None], order: op.Order, values: list[ox.Literal], monkeypatch: pytest.MonkeyPatch
+    limits: tuple[int, int | None], order: op.Order, values: list[ox.Literal]
 ) -> None:
     """Changes use a small head up, make it grow, and are rolled back; the window is that of all rows."""
-    monkeypatch.setattr(window, "SPARE_ROWS", 4)
-    monkeypatch.setattr(window, "PIECE_ROWS", 16)
-    terms, pick = Terms(Dictionary()), random.Random(7)
+    tuning = replace(DEFAULT, spare_rows=4, sorting_rows=16)
+    terms, pick = Terms(Dictionary(tuning=tuning)), random.Random(7)
     ids = [*map(terms.dictionary.id_of, values)]
     operator = op.Window(op.Table((A, B, C), ()), (), order, *limits)
     kept, rows = OrderedRows(operator, terms), dict[tuple[int, ...], int]()

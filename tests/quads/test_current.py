@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 import pyoxigraph as ox
@@ -12,13 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import sparqlive
-from sparqlive.quads import current as quads_module
-from sparqlive.quads import lookup, merged
-from sparqlive.quads import parts as parts_module
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
 from sparqlive.quads.leaves import KINDS, Nodes
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH
-from sparqlive.zset import relation as relation_module
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.columns import ColumnRows, last_rows
 from sparqlive.zset.keyed_relation import KeyedRelation
 from tests.conftest import examples
@@ -80,6 +78,13 @@ def in_order(order: tuple[int, ...], predicate: int | None) -> Rows:
 
 
 SIGNS = st.sampled_from((-1, 1))
+STAGING: tuple[dict[str, int], ...] = (
+    {"copied_to_staged_rows": 0, "smallest_run_rows": 1},
+    {"copied_to_staged_rows": 1, "smallest_run_rows": 1, "column_rows": 2},
+    {"copied_to_staged_rows": 128, "smallest_run_rows": 1},
+    {},
+)
+"""Batches are staged as columns or one by one."""
 
 
 class Machine(RuleBasedStateMachine):
@@ -87,8 +92,6 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(relation_module, "SMALLEST_MERGE", 5)
         self.quads = Quads()
         self.old: set[Quad] = set()
         self.new: set[Quad] = set()
@@ -96,15 +99,16 @@ class Machine(RuleBasedStateMachine):
         self.watched: list[Scope] = []
         self.made: dict[tuple[object, ...], tuple[KeyedRelation, Scope, Rows]] = {}
 
-    @initialize(few=st.sampled_from((0, 2, 64)), part=st.sampled_from((0, 1, 8)))
-    def look_into_each_graph(self, few: int, part: int) -> None:
+    @initialize(
+        few=st.sampled_from((0, 2, 64)),
+        part=st.sampled_from((0, 1, 8)),
+        staging=st.integers(0, len(STAGING) - 1),
+    )
+    def look_into_each_graph(self, few: int, part: int, staging: int) -> None:
         """Also where a subject or object has few rows, or the graph most of them."""
-        self.patch.setattr(lookup, "_SMALL_PART", part)
-        for module in (merged, lookup):
-            self.patch.setattr(module, "MOST_FILTERED", few)
-
-    def teardown(self) -> None:
-        self.patch.undo()
+        self.quads = Quads(
+            replace(DEFAULT, smallest_merge_rows=5, filtered_rows=few, graph_part=part, **STAGING[staging])
+        )
 
     def make(self, relation: KeyedRelation, scope: Scope, rows: Rows, *key: object) -> None:
         known = self.made.setdefault((scope, *key), (relation, scope, rows))
@@ -172,29 +176,22 @@ class Machine(RuleBasedStateMachine):
         self.quads.stage(self.changes)
 
     @precondition(lambda self: not self.changes)
-    @rule(
-        data=st.data(),
-        batch=st.sets(quads, min_size=1, max_size=8),
-        rows_to_copy=st.sampled_from((0, 1, 128)),
-    )
-    def stage_columns(self, data: st.DataObject, batch: set[Quad], rows_to_copy: int) -> None:
+    @rule(data=st.data(), batch=st.sets(quads, min_size=1, max_size=8))
+    def stage_columns(self, data: st.DataObject, batch: set[Quad]) -> None:
         """As columns: what is said several times counts as said last, what is so already is no change."""
         said = data.draw(st.lists(st.tuples(st.sampled_from(sorted(batch | self.old)), SIGNS), min_size=1))
         last = dict(said)
         wanted = ColumnRows([np.array(column) for column in zip(*((*q, w) for q, w in said), strict=True)])
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(parts_module, "_ROWS_TO_COPY", rows_to_copy)
-            patch.setattr(parts_module, "_FEWEST_ROWS", 1)
-            changes = self.quads.effective_columns(wanted)
-            self.changes = list(changes)
-            expected = self.quads.effective(last)
-            assert sorted(self.changes) == sorted(expected)
-            assert [(p, g, s, o) for s, p, o, g, _ in changes] == sorted(
-                (p, g, s, o) for s, p, o, g, _ in changes
-            )
-            self.new = self.old ^ {change[:4] for change in self.changes}
-            if self.changes:
-                self.quads.stage(changes)
+        changes = self.quads.effective_columns(wanted)
+        self.changes = list(changes)
+        expected = self.quads.effective(last)
+        assert sorted(self.changes) == sorted(expected)
+        assert [(p, g, s, o) for s, p, o, g, _ in changes] == sorted(
+            (p, g, s, o) for s, p, o, g, _ in changes
+        )
+        self.new = self.old ^ {change[:4] for change in self.changes}
+        if self.changes:
+            self.quads.stage(changes)
 
     @precondition(lambda self: not self.changes and self.old)
     @rule(step=st.integers(1, 3), batch=quad_sets)
@@ -214,13 +211,11 @@ class Machine(RuleBasedStateMachine):
         self.new, self.changes = set(self.old), []
 
     @precondition(lambda self: not self.changes)
-    @rule(batch=quad_sets, bulk=st.sampled_from((2, 10_000)))
-    def add(self, batch: set[Quad], bulk: int) -> None:
-        """In one go; more than `bulk` inserts may be sorted at once."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(quads_module, "_BULK", bulk)
-            new = batch - self.old
-            self.quads.add([(*quad, 1) for quad in sorted(new)])
+    @rule(batch=quad_sets)
+    def add(self, batch: set[Quad]) -> None:
+        """In one go; many inserts are sorted at once."""
+        new = batch - self.old
+        self.quads.add([(*quad, 1) for quad in sorted(new)])
         self.old |= new
         self.new = set(self.old)
 
@@ -352,20 +347,15 @@ def test_lookups_at_run_time_make_nothing() -> None:
 # Loading
 
 
-@pytest.fixture
-def small_bulk(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(quads_module, "_BULK", 3)
-    monkeypatch.setattr(parts_module, "_FEWEST_ROWS", 1)
-    return
+SMALL_BULK = replace(DEFAULT, column_rows=4, smallest_run_rows=1)
 
 
 def changes(numbers: Iterable[int], weight: int = 1) -> list[Change]:
     return [(number, 6 + number % 2, number * 2, 1, weight) for number in numbers]
 
 
-@pytest.mark.usefixtures("small_bulk")
 def test_bulk_loads_are_sorted_at_once() -> None:
-    quads = Quads()
+    quads = Quads(SMALL_BULK)
     quads.add(changes(range(10)))
     pairs = quads.pairs(1, 6)
     assert isinstance(pairs, KeyedRelation)
@@ -377,9 +367,8 @@ def test_bulk_loads_are_sorted_at_once() -> None:
     quads.check()
 
 
-@pytest.mark.usefixtures("small_bulk")
 def test_bulk_loads_into_what_was_emptied() -> None:
-    quads = Quads()
+    quads = Quads(SMALL_BULK)
     quads.add(changes(range(10)))
     quads.add(changes(range(10), -1))
     assert quads.size == 0

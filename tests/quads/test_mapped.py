@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from sparqlive.quads import lookup, merged
-from sparqlive.quads import parts as parts_module
 from sparqlive.quads.base import POSITIONS, Direction, WholeOrder
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Quad, Quads
-from sparqlive.zset import relation as relation_module
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.columns import ColumnRows, last_rows
 from sparqlive.zset.run import Column, Run
 from tests.conftest import examples
@@ -95,17 +94,18 @@ class TestMappedQuads(MappedMachine.TestCase):  # type: ignore[name-defined,misc
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_snapshots_stay_as_they_were_over_bases_that_move(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_stay_as_they_were_over_bases_that_move(seed: int) -> None:
     pick = random.Random(seed)
-    monkeypatch.setattr(relation_module, "SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
-    monkeypatch.setattr(parts_module, "_MANY_GRAPHS", pick.choice((1, 100)))
-    monkeypatch.setattr(lookup, "_SMALL_PART", pick.choice((0, 1, 8)))
-    few = pick.choice((0, 2, 64))
-    for module in (merged, lookup):
-        monkeypatch.setattr(module, "MOST_FILTERED", few)
+    tuning = replace(
+        DEFAULT,
+        smallest_merge_rows=pick.choice((3, 30, 10_000)),
+        few_graphs=pick.choice((1, 100)),
+        graph_part=pick.choice((0, 1, 8)),
+        filtered_rows=pick.choice((0, 2, 64)),
+    )
     present = {random_quad(pick) for _ in range(pick.choice((0, 40, 300)))}
     first = set(present)
-    quads = Quads()
+    quads = Quads(tuning)
     quads.attach(lambda: (FakeMaps(first), net(first, first)), len(first), is_blank=not first)
     lent = []
     for _ in range(30):
@@ -143,14 +143,11 @@ def test_the_inverse_of_a_graph_that_was_alone_in_the_base() -> None:
     quads.check()
 
 
-def test_a_graph_that_is_first_read_between_a_large_batch_and_its_commit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_graph_that_is_first_read_between_a_large_batch_and_its_commit() -> None:
     """What came after the base is in the graph's pairs once, not beside the state after the batch, too."""
-    monkeypatch.setattr(parts_module, "_FEWEST_ROWS", 1)
     base = {(1, 6, 2, 1), (3, 6, 4, 70)}
     first = {(s, 6, 9, g) for s in range(10, 14) for g in (1, 70)}
-    quads = Quads()
+    quads = Quads(replace(DEFAULT, smallest_run_rows=1))
     quads.attach(lambda: (FakeMaps(base), net(base, base | first)), len(base | first), is_blank=False)
     quads.pairs(70, 6)
     quads.stage(net(base | first, base))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from sparqlive.quads import lookup, merged
-from sparqlive.quads import parts as parts_module
 from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Quads, Scope
 from sparqlive.quads.lookup import quads_with
 from sparqlive.quads.snapshot import Snapshot
-from sparqlive.zset import relation
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.columns import ColumnRows
 
 NODES, PREDICATES, GRAPHS = range(100, 112), range(50, 53), (1, 70, 71)
@@ -69,15 +68,16 @@ def check(lent: Snapshot, quads: set[Quad], pick: random.Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_lent_quads_stay_as_they_were(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lent_quads_stay_as_they_were(seed: int) -> None:
     pick = random.Random(seed)
-    monkeypatch.setattr(relation, "SMALLEST_MERGE", pick.choice((3, 30, 10_000)))
-    monkeypatch.setattr(parts_module, "_MANY_GRAPHS", pick.choice((1, 100)))
-    monkeypatch.setattr(lookup, "_SMALL_PART", pick.choice((0, 1, 8)))
-    few = pick.choice((0, 2, 64))
-    for module in (merged, lookup):
-        monkeypatch.setattr(module, "MOST_FILTERED", few)
-    quads, present = Quads(), set[Quad]()
+    tuning = replace(
+        DEFAULT,
+        smallest_merge_rows=pick.choice((3, 30, 10_000)),
+        few_graphs=pick.choice((1, 100)),
+        graph_part=pick.choice((0, 1, 8)),
+        filtered_rows=pick.choice((0, 2, 64)),
+    )
+    quads, present = Quads(tuning), set[Quad]()
     if seed % 3 == 0:
         quads.watch(EVERYTHING)  # its merged graph is kept
         for predicate in PREDICATES:

@@ -6,6 +6,7 @@ import gzip
 import io
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from sparqlive.rdf import change_columns
 from sparqlive.rdf.change_columns import EncodedBatch, parse_batches, read_batches
 from sparqlive.rdf.changes import Batch, parse_changes, read_changes
 from sparqlive.rdf.dictionary import Dictionary
+from sparqlive.runtime.tuning import DEFAULT
 from tests.conftest import times
 
 # One quad in several spellings: the last word is on the quad, however it is written.
@@ -67,10 +69,12 @@ def random_text(rng: random.Random, faults: int = 0) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
+BY_COLUMNS = replace(DEFAULT, column_bytes=0)
+
+
 @pytest.fixture(params=[7, 100, 1 << 20])
 def by_columns(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch goes by columns, in blocks of one line, a few lines, or all lines."""
-    monkeypatch.setattr(change_columns, "COLUMN_BYTES", 0)
     monkeypatch.setattr(change_columns, "_BLOCK_BYTES", request.param)
 
 
@@ -111,7 +115,9 @@ def test_batches_and_errors_are_those_of_rows(faults: int) -> None:
         graph = rng.choice((None, NamedNode("http://e.org/g")))
         rows = outcome(parse_changes(io.BytesIO(text), "x.changes", graph))
         kinds: list[type] = []
-        assert outcome(parse_batches(io.BytesIO(text), "x.changes", {}, graph), kinds) == rows, text
+        assert (
+            outcome(parse_batches(io.BytesIO(text), "x.changes", {}, graph, tuning=BY_COLUMNS), kinds) == rows
+        ), text
         encoded += kinds.count(EncodedBatch)
     assert encoded > times(8, 40), "hardly any batch was read by columns"
 
@@ -133,7 +139,11 @@ def test_epochs_are_those_of_rows(tmp_path: Path, kept: bool) -> None:
                     session.source("file", str(tmp_path / "asserted.ttl"), name="source").refresh()
             file = tmp_path / f"{number}.changes"
             file.write_bytes(random_text(rng))
-            pairs = zip(read_changes(file), read_batches(file, other.dictionary.exceptions), strict=True)
+            pairs = zip(
+                read_changes(file),
+                read_batches(file, other.dictionary.exceptions, tuning=BY_COLUMNS),
+                strict=True,
+            )
             for rows, columns in pairs:
                 by_rows = one.apply(insert=rows.insert, delete=rows.delete)
                 by_columns = other.apply_batch(columns)
@@ -160,11 +170,10 @@ def test_only_large_batches_of_large_files_are_read_by_columns(tmp_path: Path, e
     assert (len(second.insert), len(second.delete)) == (1, 1)
 
 
-def test_a_batch_of_a_stream_is_applied_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(change_columns, "COLUMN_BYTES", 0)
+def test_a_batch_of_a_stream_is_applied_once(tmp_path: Path) -> None:
     (tmp_path / "x.changes").write_text("".join(f"+ {statement}\n" for statement in STATEMENTS))
     with sparqlive.open() as session:
-        [batch] = read_batches(tmp_path / "x.changes", {})
+        [batch] = read_batches(tmp_path / "x.changes", {}, tuning=BY_COLUMNS)
         assert isinstance(batch, EncodedBatch)
         assert session.apply_batch(batch, batch=("stream", 1)).inserted == 13
         assert session.apply_batch(batch, batch=("stream", 1)).inserted == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ import sparqlive
 from sparqlive.rdf import dictionary as dictionary_module
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary, Term, hash_of, other_id, term_of
 from sparqlive.rdf.term_columns import Ids, Marks, TermColumns
+from sparqlive.runtime.tuning import DEFAULT
 from tests.conftest import examples
 from tests.oracle import assert_same
 from tests.random_queries import RandomQuery, batches, graphs, queries
@@ -175,11 +177,9 @@ def test_the_cache_of_ids_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
 def test_terms_that_are_taken_back_are_in_no_cache() -> None:
     dictionary = Dictionary()
     term = ox.NamedNode(f"{EX}a")
-    number = dictionary.id_of(term)
-    dictionary.remember(ox.Quad(term, term, term), (number, number, number, DEFAULT_GRAPH))
+    dictionary.id_of(term)
     dictionary.unload(Dictionary(), {})
     assert term not in dictionary.ids
-    assert not dictionary.recurring
 
 
 def test_ids_stay_in_64_bits() -> None:
@@ -190,7 +190,7 @@ def test_ids_stay_in_64_bits() -> None:
 
 def colliding_session(monkeypatch: pytest.MonkeyPatch, bits: int) -> sparqlive.Session:
     """A session that makes its dictionary with a hash of few bits."""
-    monkeypatch.setattr("sparqlive.session.Dictionary", lambda: Dictionary(few_bits(bits)))
+    monkeypatch.setattr("sparqlive.session.Dictionary", lambda tuning: Dictionary(few_bits(bits)))
     return sparqlive.open()
 
 
@@ -325,7 +325,7 @@ def test_real_texts_of_one_hash() -> None:
 
 def test_exceptions_come_back_with_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     some = [ox.Quad(ox.NamedNode(f"{EX}{n}"), ox.NamedNode(EX + "p"), ox.Literal(n)) for n in range(50)]
-    monkeypatch.setattr("sparqlive.session.Dictionary", lambda: Dictionary(few_bits(2)))
+    monkeypatch.setattr("sparqlive.session.Dictionary", lambda tuning: Dictionary(few_bits(2)))
     monkeypatch.setattr("sparqlive.store.tables.hash_of", few_bits(2))
     with sparqlive.open(tmp_path / "store") as session:
         for quad in some[:40]:
@@ -367,14 +367,11 @@ def random_texts(rng: random.Random, count: int) -> list[str]:
 
 @pytest.mark.parametrize("journal", [True, False])
 @pytest.mark.parametrize("bits", [3, 8, 64])
-def test_columns_and_single_terms_share_a_dictionary(
-    bits: int, journal: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_and_single_terms_share_a_dictionary(bits: int, journal: bool) -> None:
     """The same ids whichever way a term comes, also if hashes collide; the journal has new terms once."""
-    monkeypatch.setattr("sparqlive.rdf.dictionary.FEW_TERMS", 0)
     hashed = hash_of if bits == 64 else few_bits(bits)
     rng = random.Random(bits)
-    dictionary = Dictionary(hashed)
+    dictionary = Dictionary(hashed, tuning=replace(DEFAULT, column_rows=1))
     if journal:
         dictionary.start_journal()
     entered: dict[str, int] = {}

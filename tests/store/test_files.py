@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -18,10 +19,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparqlive
-from sparqlive.engine import changes as given_changes
 from sparqlive.rdf import dictionary as dictionary_module
 from sparqlive.rdf.columns import Encoder, Ids
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.columns import NAMES, has_types, term_table, typed
 from sparqlive.store import compaction, runs
 from sparqlive.store.commits import Commit
@@ -279,15 +280,16 @@ def test_terms_of_texts_whose_ids_collide(
 ) -> None:
     """In term files or in the catalog, in memory or on disk: no two terms ever share an id."""
     monkeypatch.setattr(compaction, "SMALL", small)
-    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
-    monkeypatch.setattr(dictionary_module, "FEW_TERMS", 0)
     monkeypatch.setattr(Encoder, "ids", few_ids)
-    monkeypatch.setattr("sparqlive.session.Dictionary", lambda: dictionary_module.Dictionary(few_bits))
+    monkeypatch.setattr(
+        "sparqlive.session.Dictionary",
+        lambda tuning: dictionary_module.Dictionary(few_bits, tuning=replace(tuning, column_rows=1)),
+    )
     monkeypatch.setattr("sparqlive.store.tables.hash_of", few_bits)
     path, rng = tmp_path / "store", random.Random(small)
     data: set[str] = set()
     for round_ in range(6):
-        with sparqlive.open(path) as session:
+        with sparqlive.Session(path, tuning=replace(DEFAULT, column_bytes=0)) as session:
             session.view("all", "SELECT ?s ?o { ?s <urn:p> ?o }")
             for _ in range(3):
                 lines = {f"<urn:{rng.randrange(60)}> <urn:p> <urn:{rng.randrange(60)}> .\n" for _ in range(8)}
@@ -342,12 +344,10 @@ def typed_files(path: Path) -> list[pa.Table]:
 def test_term_files_have_typed_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that a load, an epoch and a compaction write."""
     monkeypatch.setattr(compaction, "SMALL", 20)
-    monkeypatch.setattr(given_changes, "INGEST_BYTES", 0)
-    monkeypatch.setattr(given_changes, "COLUMN_BYTES", 0)
     path = tmp_path / "store"
     lines = [f'<urn:s{n}> <urn:p> "{n}"^^<http://www.w3.org/2001/XMLSchema#integer> .\n' for n in range(90)]
     (tmp_path / "data.nt").write_text("".join(lines[:30]))
-    with sparqlive.open(path) as session:
+    with sparqlive.Session(path, tuning=replace(DEFAULT, worker_bytes=0, column_bytes=0)) as session:
         session.load(tmp_path / "data.nt")
         sums = session.view("sums", "SELECT (SUM(?v) AS ?sum) { ?s <urn:p> ?v FILTER(?v > 10) }")
         session.apply(insert="".join(lines[30:60]), strategy="duckdb")

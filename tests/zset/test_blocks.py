@@ -12,8 +12,9 @@ import sparqlive
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import in_order, order_of
 from sparqlive.rdf.dictionary import UNDEF, Dictionary
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.algebra import Var
-from sparqlive.zset.blocks import MOST_ROWS, blocks_of, rows_in
+from sparqlive.zset.blocks import blocks_of, rows_in
 from sparqlive.zset.relation import Relation
 from tests.nasty_terms import TERMS
 
@@ -40,7 +41,7 @@ def test_a_relation_lists_its_rows_in_blocks(seed: int) -> None:
     listed = list(rows_in(relation.blocks()))
     assert dict(listed) == dict(relation.items())
     assert len(listed) == len(dict(listed)) == len(relation)
-    assert all(0 < len(block.weights) <= MOST_ROWS for block in relation.blocks())
+    assert all(0 < len(block.weights) <= DEFAULT.block_rows for block in relation.blocks())
 
 
 def test_rows_without_columns_have_blocks() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparqlive.zset import order
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.columns import ColumnRows, last_rows
 from sparqlive.zset.order import lexicographic
 
@@ -22,9 +22,9 @@ values = st.one_of(
 tables = st.integers(1, 4).flatmap(lambda n: st.lists(st.tuples(*(values,) * n), min_size=1, max_size=60))
 
 
-def check(rows: np.ndarray) -> None:
+def check(rows: np.ndarray, fewest_rows: int = DEFAULT.column_rows) -> None:
     columns = list(rows.T)
-    found, fresh = lexicographic(columns)
+    found, fresh = lexicographic(columns, fewest_rows)
     expected = np.lexsort(tuple(reversed(columns)))
     assert found.tolist() == expected.tolist(), "equal rows keep their order"
     differs = (rows[expected][1:] != rows[expected][:-1]).any(axis=1)
@@ -33,9 +33,7 @@ def check(rows: np.ndarray) -> None:
 
 @given(tables)
 def test_few_rows_by_keys(rows: list[tuple[int, ...]]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order, "_FEWEST", 1)
-        check(np.array(rows, dtype=np.int64))
+    check(np.array(rows, dtype=np.int64), 1)
 
 
 @given(st.lists(st.integers(LEAST, GREATEST), unique=True, min_size=1), st.lists(st.integers(0, 99)))
@@ -45,10 +43,8 @@ def test_ascending_blocks(values: list[int], cuts: list[int]) -> None:
     bounds = sorted({0, len(ordered), *(cut % len(ordered) for cut in cuts)})
     blocks = [ordered[start:end] for start, end in pairwise(bounds)]
     mixed = [value for block in blocks[1::2] + blocks[::2] for value in block]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order, "_FEWEST", 1)
-        for rows in (mixed, [*mixed, mixed[0]]):
-            check(np.array([(value, 7) for value in rows], dtype=np.int64))
+    for rows in (mixed, [*mixed, mixed[0]]):
+        check(np.array([(value, 7) for value in rows], dtype=np.int64), 1)
 
 
 @pytest.mark.parametrize("spread", ["hashes", "few hashes", "neighbours"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from sparqlive.zset import relation as relation_module
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.blocks import cut, rows_in
 from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.relation import Relation, Row, change_between, rows_of
@@ -39,20 +40,11 @@ def mapped_run(weights: Mapping[Row, int], arity: int) -> Run:
     return Run.over([column.data for column in run.columns], run.weights, is_mapped=True)
 
 
-class SmallMerges(RuleBasedStateMachine):
-    """Overlays are merged after a few rows, so that all three layers are met."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(relation_module, "SMALLEST_MERGE", 4)
-        self.patch.setattr(relation_module, "_RUN_TO_OVERLAY", 4)
-
-    def teardown(self) -> None:
-        self.patch.undo()
+SMALL_MERGES = replace(DEFAULT, smallest_merge_rows=4, run_to_overlay=4)
+"""Overlays are merged after a few rows, so that all three layers are met."""
 
 
-class KeyedMachine(SmallMerges):
+class KeyedMachine(RuleBasedStateMachine):
     """A `KeyedRelation` is the set that it was given."""
 
     relation: KeyedRelation
@@ -64,7 +56,7 @@ class KeyedMachine(SmallMerges):
         self.old: set[Row] = data.draw(st.sets(self.rows, max_size=12)) if start else set()
         self.new = set(self.old)
         run = run_of(sorted(self.old), self.arity) if start else None
-        self.relation = KeyedRelation(self.arity, self.key_length, run)
+        self.relation = KeyedRelation(self.arity, self.key_length, run, tuning=SMALL_MERGES)
 
     @precondition(lambda self: self.old == self.new)
     @rule(data=st.data())
@@ -178,7 +170,7 @@ class TestKeyedRelation(KeyedMachine.TestCase):  # type: ignore[name-defined,mis
     settings = examples(60, stateful_step_count=15)
 
 
-class BagMachine(SmallMerges):
+class BagMachine(RuleBasedStateMachine):
     """A `Relation` is the dict of weights that it was given."""
 
     relation: Relation
@@ -189,7 +181,7 @@ class BagMachine(SmallMerges):
         self.deltas = st.dictionaries(self.rows, st.integers(-3, 3).filter(bool), max_size=6)
         self.model: dict[Row, int] = data.draw(self.deltas)
         self.mapped = mapped_run(self.model, arity) if arity and data.draw(st.booleans()) else None
-        self.relation = Relation(arity, self.model if self.mapped is None else self.mapped)
+        self.relation = Relation(arity, self.model if self.mapped is None else self.mapped, SMALL_MERGES)
 
     @rule(data=st.data(), keep=st.booleans(), by_columns=st.booleans())
     def epoch(self, data: st.DataObject, keep: bool, by_columns: bool) -> None:
@@ -292,15 +284,8 @@ class TestRelation(BagMachine.TestCase):  # type: ignore[name-defined,misc]
     settings = examples(60, stateful_step_count=15)
 
 
-@pytest.fixture
-def small_merges(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(relation_module, "SMALLEST_MERGE", 4)
-    return
-
-
-@pytest.mark.usefixtures("small_merges")
 def test_an_overlay_is_merged_when_it_is_large_for_its_run() -> None:
-    relation = KeyedRelation(2, 1)
+    relation = KeyedRelation(2, 1, tuning=SMALL_MERGES)
     for number in range(4):
         relation.stage((number, number), 1)
     relation.commit()
@@ -313,9 +298,9 @@ def test_an_overlay_is_merged_when_it_is_large_for_its_run() -> None:
     assert relation.size_before() == 5
 
 
-@pytest.mark.usefixtures("small_merges")
 def test_the_overlay_of_a_bag_grows_to_a_16th_of_its_run() -> None:
-    bag = Relation(1, {(number,): 1 for number in range(160)})
+    tuning = replace(DEFAULT, smallest_merge_rows=4, run_to_overlay=16)
+    bag = Relation(1, {(number,): 1 for number in range(160)}, tuning)
     assert bag.run is not None
     for number in range(160, 170):
         bag.add({(number,): 1})
@@ -325,9 +310,8 @@ def test_the_overlay_of_a_bag_grows_to_a_16th_of_its_run() -> None:
     assert bag.run.length == len(bag) == 171
 
 
-@pytest.mark.usefixtures("small_merges")
 def test_a_bag_is_merged_when_it_is_made() -> None:
-    relation = Relation(1, {(number,): number + 1 for number in range(5)})
+    relation = Relation(1, {(number,): number + 1 for number in range(5)}, SMALL_MERGES)
     assert relation.run is not None
     assert relation.overlay == {}
     assert dict(relation.items()) == {(number,): number + 1 for number in range(5)}

@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparqlive.zset import run as run_module
 from sparqlive.zset.run import FEWEST_FOR_DIRECTORY, Column, Run, directory_of
 from tests.conftest import examples
 
@@ -296,10 +295,10 @@ def test_other_processes_get_runs() -> None:
     assert other.range_one(2) == run.range_one(2) == (1, 2)
 
 
-def test_few_found_pairs_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "_MOST_FOUND", 3)
-    run = Run.sort([np.arange(10), np.arange(10)])
-    for _ in range(2):
-        assert all(run.has_pair(number, number) for number in range(10))
-        assert not any(run.has_pair(number, number + 1) for number in range(10))
-        assert len(run._found) <= 3
+def test_pairs() -> None:
+    run = Run.sort([np.repeat(np.arange(10), 3), np.tile([1, 3, 5], 10)])
+    for number in range(10):
+        assert [run.has_pair(number, value) for value in range(7)] == [
+            value % 2 == 1 for value in range(6)
+        ] + [False]
+    assert not run.has_pair(10, 1)

@@ -55,7 +55,8 @@ def apply_files(
 def _batches(session: sparqlive.Session, file: str) -> Iterator[Batch | EncodedBatch | TextBatch]:
     if file == "-":
         return parse_changes(sys.stdin.buffer, "standard-input.changes")
-    return read_batches(file, session.dictionary.exceptions, text_bytes=session.text_bytes)
+    exceptions, tuning = session.dictionary.exceptions, session.tuning
+    return read_batches(file, exceptions, text_bytes=session.text_bytes, tuning=tuning)
 
 
 def change_files(names: Iterable[str]) -> Iterator[str]:

@@ -17,6 +17,7 @@ import numpy as np
 from sparqlive.errors import Error
 from sparqlive.quads.current import Change, Quad
 from sparqlive.rdf.dictionary import hash_of
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Column, Run, RunRows
@@ -28,10 +29,6 @@ LOCAL = "sources/local"
 WIDTH = 5
 BY_SOURCE, BY_QUAD = (0, 1, 2, 3, 4), (1, 2, 3, 4, 0)
 """The orders in which the records are looked up."""
-
-_MANY_ROWS = 4_096
-_RUN_TO_MANY_ROWS = 64
-"""Of so many changes, and this part of all rows, the records are merged by columns at once."""
 
 
 class TakenNumberError(Error):
@@ -50,14 +47,15 @@ _NOTHING = _Staged(0, {}, {})
 
 
 class Assertions:
-    def __init__(self, number_of: Callable[[str], int] = hash_of) -> None:
+    def __init__(self, tuning: Tuning = DEFAULT, number_of: Callable[[str], int] = hash_of) -> None:
         """`number_of` returns the number of a source by its name: 64 bits, evenly spread."""
+        self._tuning = tuning
         self._number_of = number_of
         self._names: dict[int, str] = {}
         self._counts: dict[int, int] = {}
-        self._by_source = KeyedRelation(WIDTH, 1)
-        self._by_quad = KeyedRelation(WIDTH, 4)
-        self.local = Relation(4)
+        self._by_source = KeyedRelation(WIDTH, 1, tuning=tuning)
+        self._by_quad = KeyedRelation(WIDTH, 4, tuning=tuning)
+        self.local = Relation(4, tuning=tuning)
         """The quads that `local` asserts in addition to other sources."""
         self._staged = _NOTHING
 
@@ -183,7 +181,7 @@ class Assertions:
         """The deltas of the records, by the name of the relation: width and rows."""
         source, quads, marks = self._staged
         deltas: dict[str, tuple[int, Mapping[Row, int]]] = {}
-        if len(quads) > _MANY_ROWS:
+        if len(quads) > self._tuning.column_rows:
             deltas[ASSERTED] = WIDTH, RunRows(Run.sort(*_columns(source, quads)))
         elif quads:
             deltas[ASSERTED] = WIDTH, {(source, *quad): weight for quad, weight in quads.items()}
@@ -207,7 +205,8 @@ class Assertions:
             self.local.add(marks)
 
     def _commit(self, source: int, quads: Mapping[Row, int]) -> None:
-        if len(quads) > max(_MANY_ROWS, self._by_quad.size_about() // _RUN_TO_MANY_ROWS):
+        part_of_all = self._by_quad.size_about() // self._tuning.run_to_overlay
+        if len(quads) > max(self._tuning.column_rows, part_of_all):
             (number, *columns), weights = _columns(source, quads)
             self._by_source.stage_columns([number, *columns], weights)
             self._by_quad.stage_columns([*columns, number], weights)

@@ -19,7 +19,7 @@ from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Unsupported
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch
-from sparqlive.rdf.columns import COLUMN_BYTES, encoded_text
+from sparqlive.rdf.columns import encoded_text
 from sparqlive.rdf.files import is_address
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.runtime.collector import collector_paused
@@ -27,15 +27,6 @@ from sparqlive.runtime.collector import collector_paused
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.job import OnError
 
-# Files of at least this size are loaded by several processes, or by Spark.
-INGEST_BYTES = 20_000_000
-# In a session with Spark, its workers read batches of at least this size.
-SPARK_BATCH_BYTES = 2_000_000
-
-MANY_QUADS = 4_000
-"""So many quads are faster encoded by columns, although they have to be written as text for that."""
-_PIECE = 100_000
-"""Quads that are written as one text."""
 _TRIPLE_TERM = "<<("
 """How a triple term begins in N-Quads."""
 
@@ -64,7 +55,7 @@ def load_files(
     with collector_paused():
         if batch is not None and epochs.knows(batch):
             return epochs.unchanged()
-        if size > COLUMN_BYTES or any(map(is_address, paths)):
+        if size > epochs.tuning.column_bytes or any(map(is_address, paths)):
             from sparqlive.bulk.ingest.job import read
 
             parts = read(paths, name, epochs.terms.dictionary.exceptions)
@@ -88,7 +79,7 @@ def _reads_on_workers(epochs: Epochs, size: int, on_error: OnError) -> bool:
     """Whether other processes, which take a second to start, read so many bytes."""
     if epochs.persistence is None or not (is_blank(epochs) or epochs.can_apply_parts):
         return False
-    return on_error == "skip" or epochs.strategies.has_spark_setting or size > INGEST_BYTES
+    return on_error == "skip" or epochs.strategies.has_spark_setting or size > epochs.tuning.worker_bytes
 
 
 def is_blank(epochs: Epochs) -> bool:
@@ -100,7 +91,8 @@ def text_bytes(epochs: Epochs) -> int | None:
     """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
     if not epochs.can_apply_parts or epochs.reads_changes:
         return None
-    return SPARK_BATCH_BYTES if epochs.strategies.has_spark_setting else INGEST_BYTES
+    tuning = epochs.tuning
+    return tuning.spark_batch_bytes if epochs.strategies.has_spark_setting else tuning.worker_bytes
 
 
 def apply_changes(
@@ -114,7 +106,7 @@ def apply_changes(
     if isinstance(insert, str) or isinstance(delete, str):
         texts = [part for part in (delete, insert) if isinstance(part, str)]
         others = any(part for part in (delete, insert) if not isinstance(part, str))
-        if not others and sum(map(len, texts)) > COLUMN_BYTES:
+        if not others and sum(map(len, texts)) > epochs.tuning.column_bytes:
             return _apply_texts(epochs, str(delete or ""), str(insert or ""), strategy, batch)
     return _apply_quads(epochs, changes_of(delete), changes_of(insert), strategy, batch)
 
@@ -123,9 +115,11 @@ def _apply_quads(
     epochs: Epochs, deletes: Sequence[Any], inserts: Sequence[Any], strategy: Strategy, batch: BatchNumber
 ) -> Epoch:
     """Applies quads that are encoded one by one, or many of them as text, which is read by columns."""
-    if len(deletes) + len(inserts) < MANY_QUADS or {*map(type, chain(deletes, inserts))} != {Quad}:
+    is_few = len(deletes) + len(inserts) < epochs.tuning.text_quads
+    if is_few or {*map(type, chain(deletes, inserts))} != {Quad}:
         return epochs.apply(deletes, inserts, strategy, batch)
-    texts = _texts_of(deletes), _texts_of(inserts)
+    size = epochs.tuning.largest_piece_rows
+    texts = _texts_of(deletes, size), _texts_of(inserts, size)
     if any(_TRIPLE_TERM in text for text in chain(*texts)):
         return epochs.apply(deletes, inserts, strategy, batch)  # raises, unless it is within a literal
     exceptions = epochs.terms.dictionary.exceptions
@@ -133,9 +127,9 @@ def _apply_quads(
     return epochs.apply_encoded(gone, new, strategy, batch)
 
 
-def _texts_of(quads: Sequence[Quad]) -> list[str]:
+def _texts_of(quads: Sequence[Quad], size: int) -> list[str]:
     """Quads as N-Quads texts, in pieces."""
-    pieces = (quads[start : start + _PIECE] for start in range(0, len(quads), _PIECE))
+    pieces = (quads[start : start + size] for start in range(0, len(quads), size))
     return [" .\n".join(map(str, piece)) + " .\n" for piece in pieces]
 
 

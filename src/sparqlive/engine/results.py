@@ -47,14 +47,8 @@ GRAPH_FORMS = ("CONSTRUCT", "DESCRIBE")
 FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 
-_MANY_ROWS = 300
-"""Fewer rows are decoded one by one."""
-_FEW_ROWS = 64
-"""For fewer rows, columns are not worth their cost."""
-
-
 def decoded(dictionary: Dictionary, rows: Mapping[Row, int]) -> dict[TermRow, int]:
-    if len(rows) < _MANY_ROWS:
+    if len(rows) < dictionary.tuning.column_rows:
         known, term = dictionary.terms.get, dictionary.term
         return {tuple([known(id_) or term(id_) for id_ in row]): weight for row, weight in rows.items()}
     found: dict[TermRow, int] = {}
@@ -115,8 +109,9 @@ class Columns:
 
     def listed_rows(self, rows: Iterator[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
         """The visible columns of ordered rows; a few rows are put in order one by one."""
-        few = list(islice(rows, _FEW_ROWS))
-        if len(few) < _FEW_ROWS:
+        most = self._terms.tuning.column_rows
+        few = list(islice(rows, most))
+        if len(few) < most:
             ordered = in_order(few, self._variables, self._order, self._terms)
             return ((row[: self._width], weight) for row, weight in ordered)
         blocks = blocks_of(chain(few, rows), len(self._variables))
@@ -368,16 +363,17 @@ class Answer(Readable):
 
     def __iter__(self) -> Iterator[Solution]:
         """Yields the solutions as they are computed; with ORDER BY, once all are."""
+        column_rows = self._dictionary.tuning.column_rows
         if self._rows is None:
             blocks = self.blocks()
         else:
             rows = self._rows()
             if self._columns.is_ordered:
                 rows = self._columns.listed_rows(rows)
-            yield from self._solutions(islice(rows, _MANY_ROWS))
+            yield from self._solutions(islice(rows, column_rows))
             blocks = blocks_of(rows, len(self.variables))
         for block in paced(blocks):
-            if len(block.weights) < _MANY_ROWS or not block.columns:
+            if len(block.weights) < column_rows or not block.columns:
                 yield from self._solutions(block.rows())
                 continue
             with collector_paused():
@@ -421,7 +417,8 @@ class Answer(Readable):
         blocks = self.blocks()
         if self._rows is not None:  # a graph is a set: each row counts once
             rows = iter(self._columns.visible(dict(self._rows())).items())
-            yield from self._dictionary.triples(row for row, _ in islice(rows, _MANY_ROWS))
+            few = islice(rows, self._dictionary.tuning.column_rows)
+            yield from self._dictionary.triples(row for row, _ in few)
             blocks = blocks_of(rows, len(self.variables))
         for block in blocks:
             with collector_paused():

@@ -16,12 +16,11 @@ from weakref import finalize
 from sparqlive.errors import Error, TooLarge
 from sparqlive.runtime.collector import collector_paused
 from sparqlive.runtime.deadline import Steps
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.relation import Row
 
 # A piece of rows ends after this time, or after this many rows.
 _PIECE_SECONDS = 0.02
-_FIRST_ROWS = 16
-_MOST_ROWS = 4_096
 _ROWS_PER_LOOK = 64
 
 
@@ -47,7 +46,7 @@ class RowStream:
 
     def __iter__(self) -> Iterator[tuple[Row, int]]:
         """The rows in no particular order; a row may come several times."""
-        position, size = 0, _FIRST_ROWS
+        position, size = 0, DEFAULT.first_piece_rows
         while self._total is None:
             if known := self._known[position:]:
                 position += len(known)
@@ -56,7 +55,7 @@ class RowStream:
             if self._rest is None:
                 return
             self._advance(partial(self._take, size))
-            size = min(4 * size, _MOST_ROWS)
+            size = min(4 * size, DEFAULT.block_rows)
         yield from islice(self._total.items(), position, None)
 
     def once(self) -> Iterator[tuple[Row, int]]:
@@ -66,14 +65,14 @@ class RowStream:
                 "The rows of a streamed answer can be read once. Ask for it without stream=True."
             )
         self._is_forgotten = True
-        size = _FIRST_ROWS
+        size = DEFAULT.first_piece_rows
         while True:
             known, self._known = self._known, []
             yield from known
             if self._rest is None:
                 return
             self._advance(partial(self._take, size))
-            size = min(4 * size, _MOST_ROWS)
+            size = min(4 * size, DEFAULT.block_rows)
 
     def gathered(self) -> dict[Row, int]:
         """All rows, each once with its weight."""
@@ -94,7 +93,7 @@ class RowStream:
 
     def start(self) -> None:
         """Computes the first rows, if this takes only a moment: many errors show with them."""
-        self._advance(partial(self._take, _FIRST_ROWS))
+        self._advance(partial(self._take, DEFAULT.first_piece_rows))
 
     def _advance(self, step: Callable[[], bool]) -> None:
         """Computes more rows; the step returns whether there are no others."""

@@ -25,7 +25,7 @@ from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, TERMS, RunFile, check_present
 from sparqlive.store.store import Sources, Store
 from sparqlive.store.term_runs import write_term_run
-from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows
+from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, Run
 
 if TYPE_CHECKING:
@@ -233,7 +233,7 @@ class StoredData:
         else:
             for rows in changes:
                 assert isinstance(rows, np.ndarray)
-                self._quads.add(_changes(rows))
+                self._quads.add(_changes(rows, self._quads.tuning.column_rows))
             if self.maps is not None and self.maps.paths != {run.path for run in catalog.runs(QUADS)}:
                 self._quads.move(self._loaded)
         self._terms = self.store.terms()
@@ -243,9 +243,9 @@ class StoredData:
         return self._at
 
 
-def _changes(rows: Column) -> Sequence[Change]:
+def _changes(rows: Column, column_rows: int) -> Sequence[Change]:
     """The changes of an epoch, which are distinct and change something; many of them as sorted columns."""
-    if len(rows) < COLUMN_ROWS:
+    if len(rows) < column_rows:
         return [(s, p, o, g, w) for s, p, o, g, w in rows.tolist()]
     subjects, predicates, objects, graphs, _ = rows.T
     order = np.lexsort((objects, subjects, graphs, predicates))

@@ -59,7 +59,7 @@ class UnheldContent(PlanContent):
         self.first: dict[str, Saved] = {}
         self._persistence = persistence
         self._counted: tuple[Any, int] | None = None
-        compiler = Compiler(self.stored_plan, Quads(), terms)
+        compiler = Compiler(self.stored_plan, Quads(terms.tuning), terms)
         operators = {number: compiler.nodes[number].operator for number in compiler.states}
         self.totals: dict[op.Group, str] = {}
         """The groups that follow from totals, with the names of these."""

@@ -51,7 +51,7 @@ from sparqlive.rdf.read import check_quad
 from sparqlive.rdf.reserved import LINKS, Gate
 from sparqlive.runtime.collector import SettledObjects, collector_paused
 from sparqlive.runtime.interrupts import uninterrupted
-from sparqlive.zset.columns import COLUMN_ROWS, ColumnRows, last_rows
+from sparqlive.zset.columns import ColumnRows, last_rows
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Column
 from sparqlive.zset.zset import add_into
@@ -84,15 +84,16 @@ class Epochs:
         self.closed = False
         self.read_only = read_only
         self.terms = terms
-        self.quads = Quads()
+        self.tuning = terms.tuning
+        self.quads = Quads(self.tuning)
         # A reader evaluates no delta rules: its contents come from the store and need no quads in memory.
-        self.carried_quads = Quads() if read_only else self.quads
+        self.carried_quads = Quads(self.tuning) if read_only else self.quads
         self.limits = Limits()
         self.budget = Budget(memory, self.quads, terms.dictionary.id_of)
         self._keeper = Keeper(self.carried_quads, terms)
         self._temporary = Keeper(self.carried_quads, terms, "~", families=False)
         self.views = Views(self._keeper, self._temporary)
-        self.assertions = Assertions()
+        self.assertions = Assertions(self.tuning)
         self._bulk_data = BulkData(self.quads, terms.dictionary)
         self.strategies = Strategies(self._bulk_data, spark, bulk, memory)
         self.persistence: Persistence | None = None
@@ -213,28 +214,20 @@ class Epochs:
         """Encodes quads into `wanted`; returns how many there were."""
         dictionary = self.terms.dictionary
         cached, enter = dictionary.ids.get, dictionary.id_of_uncached
-        recurring, is_small = dictionary.recurring, len(quads) < COLUMN_ROWS
         for quad in quads:
             if type(quad) is not Quad:
                 quad = check_quad(quad, None)
-            ids = recurring.get(quad) if is_small else None
-            if ids is None:
-                subject, predicate, object_, graph = quad
-                s, p, o, g = cached(subject), cached(predicate), cached(object_), cached(graph)
-                if s is None or p is None or o is None or g is None:
-                    if o is None and type(object_) is Triple:
-                        check_quad(quad, None)  # raises
-                    s = enter(subject) if s is None else s
-                    p = enter(predicate) if p is None else p
-                    o = enter(object_) if o is None else o
-                    g = enter(graph) if g is None else g
-                    cached = dictionary.ids.get
-                    ids = s, p, o, g
-                else:
-                    ids = s, p, o, g
-                    if is_small and weight > 0:  # a quad of known terms may come and go again
-                        dictionary.remember(quad, ids)
-            wanted[ids] = weight
+            subject, predicate, object_, graph = quad
+            s, p, o, g = cached(subject), cached(predicate), cached(object_), cached(graph)
+            if s is None or p is None or o is None or g is None:
+                if o is None and type(object_) is Triple:
+                    check_quad(quad, None)  # raises
+                s = enter(subject) if s is None else s
+                p = enter(predicate) if p is None else p
+                o = enter(object_) if o is None else o
+                g = enter(graph) if g is None else g
+                cached = dictionary.ids.get
+            wanted[s, p, o, g] = weight
         return len(quads)
 
     def commit(
@@ -277,7 +270,7 @@ class Epochs:
                 self._gate.check(wanted)
             return self.quads.effective(self.assertions.resolve(source, wanted, self.quads.present))
         if type(wanted) is not ColumnRows:
-            if len(wanted) < COLUMN_ROWS:
+            if len(wanted) < self.tuning.column_rows:
                 self._gate.check(wanted)
                 return self.quads.effective(wanted)
             wanted = _columns(wanted)

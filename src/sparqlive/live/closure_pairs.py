@@ -18,12 +18,13 @@ from heapq import heappop, heappush
 
 from pyroaring import BitMap
 
+from sparqlive.runtime.tuning import DEFAULT
+
 Edge = tuple[int, int]
 Ends = tuple[int, ...]
 
-# A batch with more than this share of the edges is not carried edge by edge, but computed from scratch.
-_MANY = 8
-_FEW = 64
+# A larger part of the edges is not carried edge by edge, but computed from scratch.
+_LARGE_PART = 8
 
 
 class Pairs:
@@ -55,7 +56,7 @@ class Pairs:
         self._old = {}
 
     def change(self, gone: Collection[Edge], come: Collection[Edge]) -> None:
-        if len(gone) + len(come) > max(_FEW, self._edges // _MANY):
+        if len(gone) + len(come) > max(DEFAULT.batch_pairs, self._edges // _LARGE_PART):
             for edge in gone:
                 self._unlink(edge)
             for edge in come:

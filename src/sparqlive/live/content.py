@@ -21,6 +21,7 @@ from sparqlive.live.stored import StoredRows
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.zset.blocks import Block, Blocks, blocks_of, rows_in
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run
@@ -56,10 +57,12 @@ class PlanContent:
         """The memory that it was estimated to need when it was added."""
         self.products: list[Product] = []
 
-    def load(self, saved: Saved | None, compute: Callable[[], dict[Row, int]]) -> None:
+    def load(
+        self, saved: Saved | None, compute: Callable[[], dict[Row, int]], tuning: Tuning = DEFAULT
+    ) -> None:
         """Loads the saved rows, or computes them."""
         rows = saved(self.name, self.plan) if saved is not None else None
-        self.rows = Relation(len(self.plan.variables), compute() if rows is None else rows)
+        self.rows = Relation(len(self.plan.variables), compute() if rows is None else rows, tuning)
 
     def rebase(self, found: Callable[[str], Relation | None]) -> None:
         """Exchanges the parts of relations for others that have the same rows, by name; between epochs."""

@@ -9,9 +9,6 @@ from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.runtime.deadline import gathers
 from sparqlive.zset.relation import Row
 
-_SOME = 4_096
-"""So many triples are looked at together."""
-
 
 def described(
     resources: Iterable[tuple[Row, int]],
@@ -32,7 +29,7 @@ def described(
             check()
             subject = border.pop()
             triples = iter(triples_of(subject))
-            while some := list(islice(triples, _SOME)):
+            while some := list(islice(triples, dictionary.tuning.block_rows)):
                 yield from (((subject, *pair), 1) for pair in some)
                 found = list({object_ for _, object_ in some} - seen)
                 nodes = zip(found, dictionary.texts(found), strict=True)

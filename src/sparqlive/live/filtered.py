@@ -13,9 +13,6 @@ from sparqlive.zset.run import Column
 Tests: TypeAlias = Sequence[tuple[int, Keep]]
 """Tests with the positions in a row that they look at."""
 
-_FEW_ROWS = 1_500
-"""Fewer rows are tested one by one: a LIMIT may need some of them only."""
-
 
 def kept_rows(pieces: Iterable[Sequence[Column]], tests: Tests) -> Iterator[tuple[int, ...]]:
     """The rows that pass, of rows that are given as columns."""
@@ -36,7 +33,7 @@ def _each_passing(
 
 
 def _passing(columns: Sequence[Column], tests: Tests) -> Iterator[tuple[int, ...]]:
-    if len(columns[0]) < _FEW_ROWS:
+    if not tests or len(columns[0]) < tests[0][1].column_rows:
         rows: Iterable[tuple[int, ...]] = zip(*(column.tolist() for column in columns), strict=True)
         for place, test in tests:
             rows = _each_passing(rows, place, test.one)

@@ -20,16 +20,12 @@ from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.runtime.deadline import gathers, paced
 from sparqlive.sparql.aggregates import Group, Grouping
 from sparqlive.sparql.values import ExpressionError, integer
-from sparqlive.zset.columns import COLUMN_ROWS
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Run, RunRows
 from sparqlive.zset.zset import add_into
 
 BYTES_PER_GROUP = 500
-MOST_GROUPS = 50_000
-"""So many groups have accumulators, if their rows are in a run."""
-_LARGE_TO_ROWS = 4
 
 
 class _GroupState:
@@ -66,6 +62,7 @@ class Grouped:
         """Whether all aggregates are the number of solutions of the group."""
         self._results = len(operator.aggregates)
         self._id_of = terms.id_of
+        self._tuning = terms.tuning
 
     def _group_rows(self, rows: Iterable[tuple[Row, int]]) -> dict[Row, Group]:
         groups: dict[Row, Group] = {}
@@ -119,7 +116,7 @@ class Groups(Grouped):
 
     def __init__(self, operator: op.Group, terms: Terms) -> None:
         super().__init__(operator, terms)
-        self._rows = Relation(len(operator.source.variables))
+        self._rows = Relation(len(operator.source.variables), tuning=terms.tuning)
         self._groups: dict[Row, _GroupState] = {}
         self._large: list[Run] = []
         """Large changes, which a group takes in when it next changes."""
@@ -133,7 +130,7 @@ class Groups(Grouped):
         return self._rows
 
     def load(self, rows: Mapping[Row, int] | Run) -> None:
-        self.take(Relation(self._rows.arity, rows))
+        self.take(Relation(self._rows.arity, rows, self._tuning))
 
     def take(self, rows: Relation) -> None:
         """Takes the source's rows, and forgets those that it had."""
@@ -220,7 +217,7 @@ class Groups(Grouped):
 
     def commit(self) -> None:
         if not self._carried:  # the operator's own change was computed elsewhere
-            if isinstance(self.pending, RunRows) and len(self.pending) >= COLUMN_ROWS:
+            if isinstance(self.pending, RunRows) and len(self.pending) >= self._tuning.column_rows:
                 self._commit_columns(self.pending.run)
                 return
             self.carry(self.pending)
@@ -230,7 +227,7 @@ class Groups(Grouped):
             if known.row is None and not self._rows.has_in_runs(key):
                 del self._groups[key]
         self._touched = {}
-        if len(self._groups) > MOST_GROUPS and self._rows.run is not None:
+        if len(self._groups) > self._tuning.groups_kept and self._rows.run is not None:
             self.begin()
 
     def _commit_columns(self, delta: Run) -> None:
@@ -241,7 +238,7 @@ class Groups(Grouped):
         if self._groups:
             self._large.append(delta)
             rows = self._rows.rows_in_runs
-            if _LARGE_TO_ROWS * sum(change.length for change in self._large) > rows:  # reading is as cheap
+            if self._tuning.rows_to_large_changes * sum(change.length for change in self._large) > rows:
                 self._forget_groups()
 
     def _forget_groups(self) -> None:

@@ -25,9 +25,6 @@ from sparqlive.sparql.column_tests import ColumnTest, column_test
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
-_FEW_ROWS = 64
-"""Rows of a pattern with fewer are tested one by one."""
-
 
 @dataclass(frozen=True)
 class Reader:
@@ -133,7 +130,7 @@ def _filters(compiler: Compiler, search: Search, node: Node, env: Env) -> scan.F
     variables = scan.testable(operator, own)
     if not variables or not all(local.bound for local in own.values()):
         return []
-    if compiler.estimate(node, frozenset(own)) < _FEW_ROWS:
+    if compiler.estimate(node, frozenset(own)) < compiler.terms.tuning.column_rows:
         return []
     tests: dict[Item, ColumnTest | None] = {}
 

@@ -28,8 +28,6 @@ from sparqlive.sparql.algebra import Var
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Run
 
-# Fewer views of one shape are cheaper separately, because constants are the best keys.
-FAMILY_SIZE = 8
 # Maximum number of changed rows of a product per epoch: a product is not stored, but its change is listed.
 EXPANDED_ROWS = 1_000_000
 
@@ -181,7 +179,7 @@ class Keeper:
         maintained = content.maintained
         assert maintained is not None
         if not isinstance(maintained.plan, op.Distinct | op.Closure):
-            content.load(saved, maintained.compute)
+            content.load(saved, maintained.compute, self._terms.tuning)
         self._single[maintained] = content
         if self._fresh is not None:
             self._fresh.append(maintained)
@@ -189,7 +187,7 @@ class Keeper:
         if shape is not None:
             members = self._shapes.setdefault(shape[0], {})
             members[shape[1]] = content
-            if len(members) >= FAMILY_SIZE and self._fresh is None:
+            if len(members) >= self._terms.tuning.family_views and self._fresh is None:
                 self._make_family(shape[0], members)
 
     def _shape(self, plan: op.Operator) -> tuple[op.Operator, Row] | None:
@@ -219,7 +217,7 @@ class Keeper:
     def _join_family(
         self, family: _Family, constants: Row, content: PlanContent, saved: Saved | None
     ) -> None:
-        content.load(saved, lambda: family.maintained.compute_member(constants))
+        content.load(saved, lambda: family.maintained.compute_member(constants), self._terms.tuning)
         self._enter(family, constants, content)
 
     def release(self, content: PlanContent) -> None:

@@ -27,14 +27,6 @@ Rows = Iterator[tuple[Row, int]]
 Bulk = Callable[[op.Operator], Mapping[Row, int] | Run]
 """Computes the content of a plan by columns."""
 
-MOST_GROUPED = 50_000
-"""More rows than this are grouped by columns, if a bulk backend can do it: it reads the quads first."""
-_QUADS_PER_GROUPED = 40
-MOST_GATHERED = 4_000_000
-"""More rows than this that are not quads are not held as columns."""
-FEW_ROWS = 2_000
-"""Fewer rows are grouped or ordered one by one."""
-
 
 class Remembered:
     """Rows that are read several times, and computed once, as far as they are read."""
@@ -69,8 +61,9 @@ def content_of(compiler: Compiler, node: Node) -> Callable[[], Iterable[tuple[Ro
         if isinstance(operator, op.Window) and not operator.order and not operator.keys:
             return _cut(compiler.stream(node.children[0], first=True)(), operator.offset, operator.limit)
         rows = compiler.stream(node.children[0], first=False)()
-        few = list(islice(rows, FEW_ROWS)) if _suits_columns(operator) else []
-        if len(few) == FEW_ROWS:
+        most = compiler.terms.tuning.column_rows
+        few = list(islice(rows, most)) if _suits_columns(operator) else []
+        if len(few) == most:
             return _by_columns(compiler, node, chain(few, rows))
         found: Iterable[tuple[Row, int]] = compiler.states[node.number].evaluate(chain(few, rows))
         return found
@@ -101,7 +94,9 @@ def _by_columns(compiler: Compiler, node: Node, rows: Rows) -> Iterable[tuple[Ro
     if is_columnar:
         return group_columns.evaluate(operator, terms, blocks)
     bulk = compiler.bulk if reads_no_terms(operator) else None
-    most = MOST_GATHERED if bulk is None else max(MOST_GROUPED, compiler.quads.size // _QUADS_PER_GROUPED)
+    tuning, most = terms.tuning, terms.tuning.gathered_rows
+    if bulk is not None:
+        most = max(tuning.bulk_groups, compiler.quads.size // tuning.quads_to_bulk_groups)
     if state.are_sizes:  # which are counted faster than the rows become columns
         sizes = list(state.evaluate(rows if bulk is None else islice(rows, most)))
         return sizes if bulk is None or next(rows, None) is None else rows_of(bulk(operator)).items()

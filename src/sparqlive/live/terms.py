@@ -72,6 +72,11 @@ class Keep:
     _test: ColumnTest
     one: Callable[[int], bool]
 
+    @property
+    def column_rows(self) -> int:
+        """Fewer rows are tested one by one."""
+        return self._dictionary.tuning.column_rows
+
     def many(self, numbers: Ids) -> Mask:
         distinct, places = np.unique(numbers, return_inverse=True)
         verdicts = self._test(TermTexts(self._dictionary.column(distinct)))
@@ -85,6 +90,7 @@ class Terms:
     def __init__(self, dictionary: Dictionary, base: Terms | None = None) -> None:
         """`base`: of the dictionary that this one extends; it keeps values and sort keys for others."""
         self.dictionary = dictionary
+        self.tuning = dictionary.tuning
         self._base = base
         self._values: dict[int, Value] = {}
         self._numbers: dict[int, int | float] = {}

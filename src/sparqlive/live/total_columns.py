@@ -22,8 +22,6 @@ from sparqlive.zset.order import lexicographic
 from sparqlive.zset.relation import Relation
 from sparqlive.zset.run import Column, Run, RunRows, search
 
-_PIECE_ROWS = 1 << 20
-"""So many rows are summed at a time."""
 _WORD = 32
 _MASK = (1 << _WORD) - 1
 _LARGEST_WEIGHTS = 1 << 31
@@ -90,9 +88,9 @@ class TotalColumns:
     def relations_of(self, rows: Run) -> tuple[Run, Run]:
         """The totals of rows, and those rows that they leave out."""
         assert rows.weights is not None
-        totals, others = [], []
-        for start in range(0, max(1, rows.length), _PIECE_ROWS):
-            part = slice(start, start + _PIECE_ROWS)
+        totals, others, size = [], [], self._terms.tuning.sorting_rows
+        for start in range(0, max(1, rows.length), size):
+            part = slice(start, start + size)
             columns, weights = [column[part] for column in rows.columns], rows.weights[part]
             made, is_other = self._totals(columns, weights)
             totals.append(made)

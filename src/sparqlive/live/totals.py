@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from sparqlive.live.group import BYTES_PER_GROUP, MOST_GROUPS, Grouped, Groups, beginning
+from sparqlive.live.group import BYTES_PER_GROUP, Grouped, Groups, beginning
 from sparqlive.live.terms import Terms
 from sparqlive.live.total_columns import TotalColumns
 from sparqlive.plan import operators as op
 from sparqlive.plan.totals import follows_from_totals, places_of_others, width
 from sparqlive.sparql.aggregates import Group
-from sparqlive.zset.columns import COLUMN_ROWS
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Relation, Row, change_between
 from sparqlive.zset.run import Run, RunRows
@@ -50,8 +49,8 @@ class TotalGroups(Grouped):
         self._terms = terms
         self._columns = TotalColumns(operator, terms)
         self._others_at = places_of_others(operator)
-        self.totals = Relation(width(operator))
-        self.others = Relation(len(operator.source.variables))
+        self.totals = Relation(width(operator), tuning=terms.tuning)
+        self.others = Relation(len(operator.source.variables), tuning=terms.tuning)
         self._groups: dict[Row, _Known] = {}
         self._touched: dict[Row, _Known] = {}
         self._change: Mapping[Row, int] = {}
@@ -155,7 +154,7 @@ class TotalGroups(Grouped):
         """The changes of totals and others in the current epoch."""
         if self._staged is None:
             change = self._change
-            if not self._carried and isinstance(change, RunRows) and len(change) >= COLUMN_ROWS:
+            if not self._carried and isinstance(change, RunRows) and len(change) >= self._tuning.column_rows:
                 self.begin()
                 self._staged = self._columns.change_of(self.totals, change.run)
             else:
@@ -190,7 +189,7 @@ class TotalGroups(Grouped):
                 known.totals = known.next
                 if known.totals is None and not self.totals.has_in_runs(key):
                     del self._groups[key]
-        if not self._carried or len(self._groups) > MOST_GROUPS:
+        if not self._carried or len(self._groups) > self._tuning.groups_kept:
             self.begin()
         self._end()
 

@@ -28,14 +28,8 @@ from sparqlive.zset.relation import Relation, Row
 from sparqlive.zset.run import Column, Run
 from sparqlive.zset.zset import without_zeros
 
-SPARE_ROWS = 4_096
-"""A head begins with so many rows more than the window needs,"""
-_ROWS_TO_SPARE = 64
-"""or with one in so many of all rows, so that reading it again costs a deletion little."""
 _MOST_SPARE = 3
-PIECE_ROWS = 1 << 18
-"""So many rows are looked at together."""
-_MANY_ROWS = 300
+"""A head is cut when it has so many times the rows that it began with."""
 _SAMPLE = 1_000
 _OBJECT_BYTES = 33 + 8  # of a byte string, and a reference to it
 
@@ -44,7 +38,7 @@ class OrderedRows:
     """The rows of a window's source. A change costs a search in the head."""
 
     def __init__(self, operator: op.Window, terms: Terms) -> None:
-        self._operator, self._terms = operator, terms
+        self._operator, self._terms, self._tuning = operator, terms, terms.tuning
         self._window = Cut(operator, terms.order)
         self._places, self._end = self._window.places, self._window.end
         # The window is the rows before its end, minus the rows before its offset.
@@ -52,7 +46,7 @@ class OrderedRows:
         if self._end is not None:
             self._edges.append((self._end, 1))
         self._most = max(edge for edge, _ in self._edges)
-        self.relation = Relation(len(operator.source.variables))
+        self.relation = Relation(len(operator.source.variables), tuning=terms.tuning)
         self._head = _Head()
         self._before: _Head | None = None
         """The head before the epoch, if another one was read in it."""
@@ -60,7 +54,7 @@ class OrderedRows:
         self._carried = False
 
     def load(self, rows: Mapping[Row, int] | Run) -> None:
-        self.take(Relation(self.relation.arity, rows))
+        self.take(Relation(self.relation.arity, rows, self._tuning))
 
     def take(self, relation: Relation) -> None:
         """Takes stored rows."""
@@ -71,7 +65,7 @@ class OrderedRows:
 
     def _size_of(self, rows: int) -> int:
         """How many rows a head begins with."""
-        return self._most + max(SPARE_ROWS, rows // _ROWS_TO_SPARE)
+        return self._most + max(self._tuning.spare_rows, rows // self._tuning.rows_to_spare)
 
     def _head_of(self, relation: Relation) -> _Head:
         rows = relation.size()[0]
@@ -97,7 +91,7 @@ class OrderedRows:
         for block in paced(relation.blocks()):
             waiting.append(block)
             count += len(block.weights)
-            if count >= PIECE_ROWS + size:
+            if count >= self._tuning.sorting_rows + size:
                 waiting = [self._among_first(joined(waiting, width), size)]
                 count = len(waiting[0].weights)
         rows = self._among_first(joined(waiting, width), size)
@@ -117,7 +111,7 @@ class OrderedRows:
 
     def _entries_of(self, rows: Mapping[Row, int]) -> Iterator[tuple[bytes, int]]:
         """The entries of rows with their weights; those of many rows are made by columns."""
-        if len(rows) < _MANY_ROWS:
+        if len(rows) < self._tuning.column_rows:
             return ((self._places.entry(row), weight) for row, weight in rows.items())
         return chain.from_iterable(
             zip(self._places.entries(columns, self._orders_of), weights.tolist(), strict=True)
@@ -156,7 +150,8 @@ class OrderedRows:
     def _take(self, delta: Mapping[Row, int]) -> dict[Row, int]:
         """Applies a change; returns the change of the window."""
         is_used_up = self._is_used_up_by(delta)
-        if is_used_up or (not self._places.key_width and len(delta) > max(_MANY_ROWS, self._most)):
+        most = max(self._tuning.column_rows, self._most)
+        if is_used_up or (not self._places.key_width and len(delta) > most):
             return self._take_many(delta, is_used_up)
         change = dict(delta) if self._end is None else {}
         last = self._head.last

@@ -21,16 +21,13 @@ from sparqlive.sparql.values import DATE, DATETIME, DOUBLE, INTEGER, LANGSTRING,
 from sparqlive.zset.blocks import Block, joined
 from sparqlive.zset.relation import Row
 
-MOST_ROWS = 1 << 18
-"""So many rows are looked at together."""
-
 
 def candidates(operator: op.Window, terms: Terms, blocks: Iterable[Block]) -> Iterator[tuple[Row, int]]:
     """The rows that may be in a window with order and limit: the first of all are first in their part."""
     waiting: list[Block] = []
     for block in blocks:
         waiting.append(block)
-        if sum(len(one.weights) for one in waiting) >= MOST_ROWS:
+        if sum(len(one.weights) for one in waiting) >= terms.tuning.sorting_rows:
             yield from _candidates(operator, terms, waiting)
             waiting = []
     yield from _candidates(operator, terms, waiting)

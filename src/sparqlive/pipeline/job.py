@@ -215,8 +215,8 @@ class Job:
         """Applies the batches of a new file; those that the store already has change nothing."""
         exceptions = self.session.dictionary.exceptions
         with file.open() as stream:
-            text_bytes = self.session.text_bytes
-            batches = parse_batches(stream, file.path, exceptions, source.graph, text_bytes)
+            text_bytes, tuning = self.session.text_bytes, self.session.tuning
+            batches = parse_batches(stream, file.path, exceptions, source.graph, text_bytes, tuning)
             for place, batch in enumerate(batches):
                 if self._stopping.is_set():
                     raise _Stopped

@@ -11,11 +11,10 @@ import numpy as np
 from sparqlive.quads.base import POSITIONS, Base, WholeOrder
 from sparqlive.quads.reader import PartReader, Reader
 from sparqlive.quads.scope import Scope
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.run import Column, Run
 
-_FIRST_ROWS = 16
-_MOST_ROWS = 1 << 16
 _NO_COLUMN = np.empty(0, np.int64)
 
 
@@ -69,20 +68,12 @@ def size_of(part: PartReader, scope: Scope, after: bool = False) -> int:
     return len(columns_of(part, scope, after)[0])
 
 
-def growing(length: int) -> Iterator[slice]:
-    """Consecutive parts of a number of rows: the first is small, because its rows may be enough."""
-    start, size = 0, _FIRST_ROWS
-    while start < length:
-        yield slice(start, start + size)
-        start, size = start + size, min(4 * size, _MOST_ROWS)
-
-
 def as_columns(rows: Iterable[Sequence[int]]) -> Iterator[Sequence[Column]]:
     """Rows as columns, some at a time."""
-    remaining, size = iter(rows), _FIRST_ROWS
+    remaining, size = iter(rows), DEFAULT.first_piece_rows
     while part := list(islice(remaining, size)):
         yield list(np.array(part, dtype=np.int64).T)
-        size = min(4 * size, _MOST_ROWS)
+        size = min(4 * size, DEFAULT.largest_piece_rows)
 
 
 def tables_of(reader: Reader, scope: Scope, predicate: int | None, after: bool) -> Iterator[PairTable]:

@@ -27,22 +27,21 @@ from sparqlive.quads.parts import Part
 from sparqlive.quads.reader import own_graph, readers_by_identity
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quad, Scope
 from sparqlive.quads.snapshot import Snapshot
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.zset.columns import ColumnRows, Mask, group_starts, last_rows
 from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.run import Column
 
 __all__ = ["GRAPH", "OBJECT", "PREDICATE", "SUBJECT", "Change", "PairTable", "Quad", "Quads", "Scope"]
 
-_BULK = 10_000
 _WEIGHT: Callable[[Change], int] = itemgetter(4)
-_FEW_PREDICATES = 16
-"""A lookup without a predicate visits so many; if there are more, an order of all quads is made."""
 
 
 class Quads:
     has_orders = True
 
-    def __init__(self) -> None:
+    def __init__(self, tuning: Tuning = DEFAULT) -> None:
+        self.tuning = tuning
         self.base: Base = NoBase()
         self._load: Callable[[], tuple[Base, ColumnRows]] | None = None
         """Gives the base and the changes after it, when something is first read or changed."""
@@ -116,7 +115,7 @@ class Quads:
             with self.lending:
                 found = self._parts.get(predicate)
                 if found is None:
-                    found = self._parts[predicate] = Part(predicate, self.base)
+                    found = self._parts[predicate] = Part(predicate, self.base, self.tuning)
         return found
 
     def predicates(self) -> list[int]:
@@ -131,7 +130,7 @@ class Quads:
         """The quads of each predicate."""
         for name in self.predicates():
             found = self._parts.get(name)
-            yield Part(name, self.base) if found is None else found
+            yield Part(name, self.base, self.tuning) if found is None else found
 
     def live_part(self, predicate: int) -> Part | None:
         """The quads of a predicate that changed, or that plans read."""
@@ -146,7 +145,8 @@ class Quads:
         """Whether there are so many predicates that lookups without one should not visit each."""
         if self._load is not None:
             self._read()
-        return self.base.is_mapped or len(self._parts) + len(self.base.predicates()) > _FEW_PREDICATES
+        predicates = len(self._parts) + len(self.base.predicates())
+        return self.base.is_mapped or predicates > self.tuning.few_predicates
 
     @property
     def is_mixed(self) -> bool:
@@ -183,7 +183,7 @@ class Quads:
         elif self.base.is_mapped:
             relation = whole_order(self.base, self._parts.values(), order, key_length)
         else:
-            relation = KeyedRelation(4, key_length, sorted_run(self.parts(), order))
+            relation = KeyedRelation(4, key_length, sorted_run(self.parts(), order), tuning=self.tuning)
         self._stage_order(relation, POSITIONS[order], self._changes)
         return relation
 
@@ -298,7 +298,7 @@ class Quads:
             part = self._parts.get(predicate)
             if part is None:
                 self.part(predicate)
-                part = self._parts.get(predicate) or Part(predicate, self.base)
+                part = self._parts.get(predicate) or Part(predicate, self.base, self.tuning)
             if isinstance(graph, Scope):
                 found = MergedPairs(self, part, graph, is_inverse)
             else:
@@ -532,7 +532,7 @@ class Quads:
 
     def add(self, changes: Sequence[Change]) -> None:
         """Stages and commits changes that no view reads; a large batch is sorted at once."""
-        if len(changes) > _BULK and type(changes) is not ColumnRows:
+        if len(changes) >= self.tuning.column_rows and type(changes) is not ColumnRows:
             changes = ColumnRows(list(np.array(changes, np.int64).T))
             changes = last_rows(changes, by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
         self.stage(changes)

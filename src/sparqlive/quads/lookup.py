@@ -12,14 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from sparqlive.quads.columns import columns_of, growing, size_of
-from sparqlive.quads.merged import MOST_FILTERED, MergedPairs, pieces_of
+from sparqlive.quads.columns import columns_of, size_of
+from sparqlive.quads.merged import MergedPairs, pieces_of
 from sparqlive.quads.reader import PartReader, Reader, own_graph
 from sparqlive.quads.scope import GRAPH, OBJECT, PREDICATE, SUBJECT, Quad, Scope
 from sparqlive.zset.relation import Row
-from sparqlive.zset.run import Column, Run
-
-_SMALL_PART = 8
+from sparqlive.zset.run import Column, Run, growing
 
 
 class Lookup:
@@ -94,7 +92,8 @@ class Lookup:
             *others, subjects, objects = run.columns
             predicates = others[0] if others else np.full(run.length, self._predicate)
             quad = (subjects, predicates, objects, np.full(run.length, own_graph(self._scope)))
-            yield from ([quad[position][piece] for position in self._order] for piece in growing(run.length))
+            parts = growing(0, run.length)
+            yield from ([quad[position][part] for position in self._order] for part in parts)
             return
         waiting = [(part, self._pieces(part)) for part in self._parts()]
         while waiting:
@@ -111,7 +110,7 @@ class Lookup:
         if not part.is_single:
             columns = columns_of(part, self._scope)
             found: Iterator[Sequence[Column]] = (
-                [column[piece] for column in columns] for piece in growing(len(columns[0]))
+                [column[piece] for column in columns] for piece in growing(0, len(columns[0]))
             )
         elif part.graph is not None and self._scope.covers(part.graph):
             found = pieces_of(part.forward)
@@ -232,7 +231,8 @@ def _of_small_graph(
     prefix = (graph,) if predicate is None else (graph, predicate)
     low, high = (0, 0) if relation.run is None else relation.run.range(prefix)
     searched = relation if part is None else part.forward
-    return relation.run_of(prefix, after) if (high - low) * _SMALL_PART <= searched.size_about() else None
+    is_small = (high - low) * reader.tuning.graph_part <= searched.size_about()
+    return relation.run_of(prefix, after) if is_small else None
 
 
 def _has_order_of_graphs(reader: Reader) -> bool:
@@ -257,7 +257,7 @@ def _scanned(reader: Reader, scope: Scope, predicate: int | None, after: bool) -
                     yield subject, name, object_, graph
             continue
         columns, graph = columns_of(part, scope, after), own_graph(scope) or 0
-        for piece in growing(len(columns[0])):
+        for piece in growing(0, len(columns[0])):
             for subject, object_, *others in zip(
                 *(column[piece].tolist() for column in columns), strict=True
             ):
@@ -306,7 +306,7 @@ def _in_part(
             for start, end in _pairs(part, subject, object_, after):
                 yield start, predicate, end, own
         return
-    if graph is not None and _has_many(part, subject, object_):
+    if graph is not None and _has_many(part, subject, object_, reader.tuning.filtered_rows):
         yield from _in_graph(reader, predicate, graph, subject, object_, after)
         return
     if subject is not None and object_ is not None:
@@ -346,13 +346,13 @@ def _pairs(
         yield from forward.rows_after() if after else forward.rows_before()  # type: ignore[misc]
 
 
-def _has_many(part: PartReader, subject: int | None, object_: int | None) -> bool:
+def _has_many(part: PartReader, subject: int | None, object_: int | None, most: int) -> bool:
     """Whether searching the rows of a subject or object for those of one graph takes long."""
     if subject is not None and object_ is not None:
         return False
     if subject is not None:
-        return part.forward.count_before(subject) > MOST_FILTERED
-    return object_ is None or part.backward().count_before(object_) > MOST_FILTERED
+        return part.forward.count_before(subject) > most
+    return object_ is None or part.backward().count_before(object_) > most
 
 
 def _in_graph(

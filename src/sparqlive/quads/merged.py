@@ -8,18 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sparqlive.quads.columns import as_columns, columns_of, growing
+from sparqlive.quads.columns import as_columns, columns_of
 from sparqlive.quads.reader import PartReader, Reader
 from sparqlive.quads.scope import Scope
 from sparqlive.zset.keyed_relation import KeyedRelation
 from sparqlive.zset.order import distinct
 from sparqlive.zset.relation import Row
-from sparqlive.zset.run import Column
+from sparqlive.zset.run import Column, growing
 
-MOST_FILTERED = 64
-"""More rows of a subject or object than this, for each graph asked for, are not searched for those graphs."""
-_FIRST_COUNTED = 64
-_LARGEST_COUNTED = 1 << 18
 _SAMPLE = 10_000
 
 
@@ -65,7 +61,7 @@ class MergedPairs:
         graphs = self._scope.graphs
         if graphs is None or self.part.is_single:
             return False
-        return self.relation.count_before(key) > MOST_FILTERED * len(graphs)
+        return self.relation.count_before(key) > self._reader.tuning.filtered_rows * len(graphs)
 
     def _of_each_graph(self, key: int, *, after: bool) -> dict[int, None] | None:
         relation = self._reader.ordered("gpos" if self._is_inverse else "gpso", 3)
@@ -124,7 +120,7 @@ class MergedPairs:
             columns = self._columns(after)
             rows = chain.from_iterable(
                 zip(*(column[part].tolist() for column in columns), strict=True)
-                for part in growing(len(columns[0]))
+                for part in growing(0, len(columns[0]))
             )
         if self._is_inverse:
             for subject, object_ in rows:
@@ -161,7 +157,7 @@ class MergedPairs:
         """All rows as columns, in growing pieces."""
         if not self.part.is_single:
             columns = self._columns(after=False)
-            pieces = ([column[part] for column in columns] for part in growing(len(columns[0])))
+            pieces = ([column[part] for column in columns] for part in growing(0, len(columns[0])))
         else:
             pieces = pieces_of(self.part.forward) if self._covers_all() else iter(())  # type: ignore[assignment]
         return (piece[::-1] for piece in pieces) if self._is_inverse else pieces
@@ -178,7 +174,7 @@ def pieces_of(relation: KeyedRelation | MergedPairs) -> Iterator[Sequence[Column
     keys = distinct(np.concatenate(changed))
     if relation.run is not None:
         columns = relation.run.columns
-        for part in growing(relation.run.length):
+        for part in growing(0, relation.run.length):
             piece = [column[part] for column in columns]
             if len(keys):
                 places = np.minimum(np.searchsorted(keys, piece[0]), len(keys) - 1)
@@ -202,10 +198,8 @@ def counts_of(
     else:
         run = pairs.run_before()
         column = np.empty(0, np.int64) if run is None else run.columns[place]
-    start, size = 0, _FIRST_COUNTED
-    while start < len(column):
-        yield from counted([np.unique(column[start : start + size], return_counts=True)], tests)
-        start, size = start + size, min(4 * size, _LARGEST_COUNTED)
+    for piece in growing(0, len(column)):
+        yield from counted([np.unique(column[piece], return_counts=True)], tests)
 
 
 def values_per_object(pairs: KeyedRelation | MergedPairs) -> float:

@@ -16,19 +16,14 @@ import numpy as np
 
 from sparqlive.quads.base import Base, WholeOrder, turned
 from sparqlive.quads.scope import GRAPH, Change
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.zset.columns import Mask
 from sparqlive.zset.keyed_relation import KeyedRelation, Layer
 from sparqlive.zset.run import Column, Run
 
 Turn: TypeAlias = Callable[[], Run | None]
 """Finds the run of the other direction."""
-# Copying this many rows of a run takes as long as staging a single row.
-_ROWS_TO_COPY = 128
 _SAMPLE = 1_024
-_MANY_GRAPHS = 256
-"""Searching all quads for those of one graph takes longer than listing them, if there are more graphs."""
-_FEWEST_ROWS = 8
-"""Fewer rows are staged one by one: they take 200 bytes each, a run 600."""
 
 
 class Pairs:
@@ -105,7 +100,7 @@ class Part:
 
     __slots__ = ("_base", "_staged", "by_graph", "graph", "is_read", "pairs", "predicate")
 
-    def __init__(self, predicate: int, base: Base) -> None:
+    def __init__(self, predicate: int, base: Base, tuning: Tuning = DEFAULT) -> None:
         self.predicate = predicate
         self.by_graph: dict[int, Pairs] = {}
         """The quads of single graphs, which plans read, if there are several graphs."""
@@ -116,7 +111,7 @@ class Part:
         run = base.part("pso", predicate)
         self.graph = base.graph_of(predicate)
         arity = 2 if run is None else len(run.views)
-        self.pairs = Pairs(KeyedRelation(arity, 1, run), self._turn())
+        self.pairs = Pairs(KeyedRelation(arity, 1, run, tuning=tuning), self._turn())
 
     def _turn(self) -> Turn | None:
         base, predicate = self._base, self.predicate
@@ -157,7 +152,7 @@ class Part:
         found = self.by_graph.get(graph)
         if found is None:
             turn = partial(self._mapped_in, graph, "gpos") if self._base.is_mapped else None
-            found = self.by_graph[graph] = Pairs(KeyedRelation(2, 1), turn)
+            found = self.by_graph[graph] = Pairs(KeyedRelation(2, 1, tuning=self.forward.tuning), turn)
             if not self.is_single:
                 self._fill(found.forward, graph)
                 self._staged.append(found)
@@ -178,7 +173,7 @@ class Part:
             relation.apply_all([(s, o, w) for s, o, g, w in every if g == graph])
         relation.apply_all(_of_graph(forward.overlay, graph))
         if forward.next is not None:
-            after, run = KeyedRelation(2, 1), forward.next.run_before()
+            after, run = KeyedRelation(2, 1, tuning=forward.tuning), forward.next.run_before()
             if run is not None:
                 after.fill(_in_graph(run, graph))
             relation.stage_next(after)
@@ -200,7 +195,7 @@ class Part:
         graphs = {graph for values in islice(changes, _SAMPLE) for _, graph in values}
         if run is not None:
             graphs.update(run.columns[2][:: 1 + run.length // _SAMPLE].tolist())
-        return len(graphs) > _MANY_GRAPHS
+        return len(graphs) > self.forward.tuning.few_graphs
 
     def has(self, subject: int, object_: int, graph: int) -> bool:
         """Whether a quad existed before the current epoch."""
@@ -342,7 +337,7 @@ def _widened(relation: KeyedRelation, graph: int) -> KeyedRelation:
         key: {(value, graph): weight for value, weight in values.items()}
         for key, values in relation.overlay.items()
     }
-    return KeyedRelation.of_parts(3, 1, run, overlay, late)
+    return KeyedRelation.of_parts(3, 1, run, overlay, late, relation.tuning)
 
 
 def inverted(relation: KeyedRelation, turn: Turn | None = None) -> KeyedRelation:
@@ -350,7 +345,9 @@ def inverted(relation: KeyedRelation, turn: Turn | None = None) -> KeyedRelation
     run = relation.run
     back = None if run is None else turned(run) if turn is None or not run.is_mapped else turn()
     late = None if relation.late is None else _turned_changes(relation.late)
-    made = KeyedRelation.of_parts(relation.arity, 1, back, _turned_layer(relation.overlay), late)
+    made = KeyedRelation.of_parts(
+        relation.arity, 1, back, _turned_layer(relation.overlay), late, relation.tuning
+    )
     made.stage_all(
         [_turned_row(k, v, w) for k, values in relation.pending.items() for v, w in values.items()]
     )
@@ -375,9 +372,9 @@ def _turned_layer(layer: Layer) -> Layer:
 
 def _stage_rows(relation: KeyedRelation, columns: Sequence[Column], weights: Column) -> None:
     """Stages changes as columns, or one by one if copying the run would cost more."""
-    run = relation.run
+    run, tuning = relation.run, relation.tuning
     copied = relation.late if run is not None and run.is_mapped else run
-    if len(weights) >= _FEWEST_ROWS and len(weights) * _ROWS_TO_COPY >= (
+    if len(weights) >= tuning.smallest_run_rows and len(weights) * tuning.copied_to_staged_rows >= (
         0 if copied is None else copied.length
     ):
         relation.stage_columns(columns, weights)

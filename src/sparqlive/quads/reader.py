@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from sparqlive.quads.base import WholeOrder
 from sparqlive.quads.scope import Scope
+from sparqlive.runtime.tuning import Tuning
 from sparqlive.zset.keyed_relation import KeyedRelation
 
 
@@ -27,6 +28,7 @@ class PartReader(Protocol):
 class Reader(Protocol):
     """What lookups read: the current state, or a snapshot."""
 
+    tuning: Tuning
     has_orders: bool
     """Whether lookups without a predicate read whole orders. Otherwise there are only a few predicates."""
 

@@ -63,6 +63,7 @@ class Snapshot:
 
     def __init__(self, quads: Quads, base: Base, size: int) -> None:
         self.size = size
+        self.tuning = quads.tuning
         self.staged: Mapping[Scope, Sequence[Change]] = {}
         self.loan = object()
         """Tells that two queries read the same quads."""
@@ -107,7 +108,7 @@ class Snapshot:
         if part is None:
             if self._base.part("pso", predicate) is None:
                 return None
-            part = Part(predicate, self._base)
+            part = Part(predicate, self._base, self.tuning)
         return LentPart(part, self._lending)
 
     def parts(self) -> Iterator[LentPart]:

@@ -1,6 +1,6 @@
 """Reads large files of changes by columns: the quads of a batch as ids, without a Python object per quad.
 
-Cuts `.changes` text at the lines that start a batch. A batch of more than `COLUMN_BYTES` is encoded by
+Cuts `.changes` text at the lines that start a batch. A large batch is encoded by
 columns. Everything else goes to the reader by rows (`rdf/changes.py`): smaller batches, RDF Patch, and whole
 batches in which a line has a fault or an unusual form, so that there is one definition of faults. Invariant:
 both ways produce the same batches in the same order, and the same errors.
@@ -21,7 +21,8 @@ from pyoxigraph import NamedNode
 
 from sparqlive.errors import SyntaxError as ChangesSyntaxError
 from sparqlive.rdf.changes import Batch, Reader, opened, parse_changes, plain_name, time_of
-from sparqlive.rdf.columns import COLUMN_BYTES, Encoded, Encoder, Ids
+from sparqlive.rdf.columns import Encoded, Encoder, Ids
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 
 _BLOCK_BYTES = 16 << 20
 _PLUS, _MINUS, _AT, _HASH, _NEWLINE, _SPACE = b"+-@#\n "
@@ -60,7 +61,7 @@ class TextBatch:
     def read(self, exceptions: Mapping[str, int]) -> Batch | EncodedBatch | None:
         """The changes, or None if there are none; raises where a line has a fault."""
         encoder = Encoder(None if self.graph is None else str(self.graph), exceptions=exceptions)
-        return next(iter(_read(self.segment, encoder, self.name, self.graph)), None)
+        return next(iter(_read(self.segment, encoder, self.name, self.graph, 0)), None)
 
 
 def read_batches(
@@ -68,6 +69,7 @@ def read_batches(
     exceptions: Mapping[str, int],
     graph: NamedNode | None = None,
     text_bytes: int | None = None,
+    tuning: Tuning = DEFAULT,
 ) -> Iterator[Batch | EncodedBatch | TextBatch]:
     """Yields the batches of a file like `read_changes`, large ones by columns.
 
@@ -76,8 +78,8 @@ def read_batches(
     file = Path(path)
     with opened(file) as stream:
         # The size of a pipe is 0: its batches are passed on as they arrive.
-        if file.stat().st_size > COLUMN_BYTES:
-            yield from parse_batches(stream, str(file), exceptions, graph, text_bytes)
+        if file.stat().st_size > tuning.column_bytes:
+            yield from parse_batches(stream, str(file), exceptions, graph, text_bytes, tuning)
         else:
             yield from parse_changes(stream, str(file), graph)
 
@@ -88,6 +90,7 @@ def parse_batches(
     exceptions: Mapping[str, int],
     graph: NamedNode | None = None,
     text_bytes: int | None = None,
+    tuning: Tuning = DEFAULT,
 ) -> Iterator[Batch | EncodedBatch | TextBatch]:
     """Yields the batches of an open file like `parse_changes`, large ones by columns or as text."""
     if not plain_name(name).endswith(".changes"):
@@ -98,13 +101,13 @@ def parse_batches(
         if text_bytes is not None and segment.size > text_bytes and _is_start(segment.end, name):
             yield TextBatch(name, graph, segment, _time(segment, name), segment.line)
         else:
-            yield from _read(segment, encoder, name, graph)
+            yield from _read(segment, encoder, name, graph, tuning.column_bytes)
 
 
 def _read(
-    segment: _Segment, encoder: Encoder, name: str, graph: NamedNode | None
+    segment: _Segment, encoder: Encoder, name: str, graph: NamedNode | None, column_bytes: int
 ) -> Iterator[Batch | EncodedBatch]:
-    encoded = _encoded(segment, encoder, name) if segment.size > COLUMN_BYTES else None
+    encoded = _encoded(segment, encoder, name) if segment.size > column_bytes else None
     if encoded is not None:
         yield encoded
     else:

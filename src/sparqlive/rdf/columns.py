@@ -25,9 +25,6 @@ from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
 from sparqlive.rdf.guard import MOST_TRIPLE_TERMS, reason_of
 from sparqlive.rdf.read import read_text, utf8
 
-COLUMN_BYTES = 200_000
-"""Files and texts of more bytes than this are read by columns."""
-
 Ids = npt.NDArray[np.int64]
 FaultKind = Literal_["syntax", "unsupported", "unreadable"]
 

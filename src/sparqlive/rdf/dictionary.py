@@ -38,6 +38,7 @@ from sparqlive.rdf.term_columns import (
     match,
     settled,
 )
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 
 Term = NamedNode | BlankNode | Literal
 T = TypeVar("T")
@@ -49,16 +50,11 @@ DEFAULT_GRAPH = 1
 _RESERVED = frozenset({UNDEF, DEFAULT_GRAPH})
 _SEED = 42
 _HALF, _WHOLE = 1 << 63, 1 << 64
-_MANY_TEXTS = 128
-"""Fewer texts are looked up one by one."""
 _CACHED_TERMS = 10_000
-_CACHED_QUADS = 1_000
 _CACHED_TEXTS = 50_000
 _BYTES_PER_TERM = 150
 """Of a term that came on its own: its id, its entry in a dict, and its text without the characters."""
 _SAMPLE = 256
-FEW_TERMS = 256
-"""Fewer terms are entered one by one, also where they come as columns."""
 
 _NO_IDS: tuple[dict[int, str], Ids] = ({}, np.empty(0, np.int64))
 
@@ -161,8 +157,10 @@ class Dictionary:
         hash_function: Callable[[str], int] = hash_of,
         older: Older | None = None,
         older_exception: Callable[[str], int | None] | None = None,
+        tuning: Tuning = DEFAULT,
     ) -> None:
         self._hash = hash_function
+        self.tuning = tuning
         self._texts: dict[int, str] = {}
         """Terms that were entered one by one."""
         self._new_columns: list[TermColumns] = []
@@ -187,8 +185,6 @@ class Dictionary:
         """Texts that were looked up one by one; a dictionary shares them with those that extend it."""
         self._leaving: Leaving | None = None
         self._request: Request | None = None
-        self.recurring: dict[Quad, tuple[int, int, int, int]] = {}
-        """The ids of quads that may come again: a quad takes one hash, its terms take four."""
 
     def id_of(self, term: Term | DefaultGraph) -> int:
         """The id of a term; enters a new term."""
@@ -217,18 +213,12 @@ class Dictionary:
                 self._request.found.add(known)
         return known
 
-    def remember(self, quad: Quad, ids: tuple[int, int, int, int]) -> None:
-        """Adds a quad to the cache `recurring`."""
-        if len(self.recurring) >= _CACHED_QUADS:
-            self.recurring.clear()
-        self.recurring[quad] = ids
-
     def extended(self) -> Dictionary:
         """Returns a dictionary on top of this one; new terms are entered only there.
 
         It is made when a request captures what it reads (see `request`).
         """
-        made = Dictionary(self._hash, self, self._exception)
+        made = Dictionary(self._hash, self, self._exception, self.tuning)
         made._read_texts = self._read_texts
         made._request = self.request()
         return made
@@ -323,7 +313,7 @@ class Dictionary:
 
         Returns their ids. A term may occur several times. Few terms are entered one by one.
         """
-        if len(hashes) < FEW_TERMS:
+        if len(hashes) < self.tuning.column_rows:
             known, pairs = self._texts, zip(hashes.tolist(), texts.to_pylist(), strict=True)
             ids = (
                 number if known.get(number) == text or self._claims(number, text) else self.enter(text)
@@ -431,7 +421,7 @@ class Dictionary:
         try:
             return [known[number] for number in numbers]
         except KeyError:
-            if len(numbers) < _MANY_TEXTS:
+            if len(numbers) < self.tuning.column_rows:
                 return [self.text(number) for number in numbers]
         distinct, places = np.unique(np.array(numbers, np.int64), return_inverse=True)
         texts = self.column(distinct).to_pylist()
@@ -673,4 +663,3 @@ class Dictionary:
         self.moves += 1
         self.ids, self.terms, self._former_terms = {DefaultGraph(): DEFAULT_GRAPH}, _Terms(self), {}
         self._read_texts.clear()
-        self.recurring.clear()

@@ -21,8 +21,9 @@ from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.errors import Error
 from sparqlive.rdf.dictionary import UNDEF, literal_parts
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.algebra import Term
-from sparqlive.zset.blocks import MOST_ROWS, Block
+from sparqlive.zset.blocks import Block
 
 FORMATS = ("json", "xml", "csv", "tsv")
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -98,8 +99,8 @@ def repeated(block: Block) -> Iterator[Block]:
         yield block
         return
     ends = np.cumsum(block.weights)
-    for start in range(0, int(ends[-1]), MOST_ROWS):
-        copies = np.arange(start, min(start + MOST_ROWS, int(ends[-1])))
+    for start in range(0, int(ends[-1]), DEFAULT.block_rows):
+        copies = np.arange(start, min(start + DEFAULT.block_rows, int(ends[-1])))
         part = block.take(np.searchsorted(ends, copies, side="right"))
         yield Block(part.columns, np.ones_like(copies))
 

@@ -13,11 +13,9 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.run import Column, RunRows
 
-FIRST_ROWS = 128
-MOST_ROWS = 4_096
-_LARGE_ROWS = 1 << 16
 # Rows that are computed as they are read do not wait longer than this for others.
 _BLOCK_SECONDS = 0.02
 _ROWS_PER_LOOK = 16
@@ -51,10 +49,10 @@ Blocks: TypeAlias = Callable[[], Iterator[Block]]
 
 def sizes() -> Iterator[int]:
     """The numbers of rows of consecutive blocks."""
-    size = FIRST_ROWS
+    size = DEFAULT.first_piece_rows
     while True:
         yield size
-        size = min(4 * size, MOST_ROWS)
+        size = min(4 * size, DEFAULT.block_rows)
 
 
 def blocks_of(items: Iterable[tuple[Sequence[int], int]], width: int) -> Iterator[Block]:
@@ -81,11 +79,12 @@ def block_of(rows: Sequence[tuple[Sequence[int], int]], width: int) -> Block:
 
 def large_blocks(rows: Mapping[tuple[int, ...], int]) -> Iterator[Block]:
     """Rows in large blocks, for work by columns. There is at least one row, and rows have columns."""
+    size = DEFAULT.largest_piece_rows
     if type(rows) is RunRows and rows.run.weights is not None:
         whole = Block(tuple(rows.run.columns), rows.run.weights)
-        return (whole.take(slice(at, at + _LARGE_ROWS)) for at in range(0, len(rows), _LARGE_ROWS))
+        return (whole.take(slice(at, at + size)) for at in range(0, len(rows), size))
     items, width = iter(rows.items()), len(next(iter(rows)))
-    return (block_of(part, width) for part in iter(lambda: list(islice(items, _LARGE_ROWS)), []))
+    return (block_of(part, width) for part in iter(lambda: list(islice(items, size)), []))
 
 
 def joined(blocks: Iterable[Block], width: int) -> Block:

@@ -14,9 +14,6 @@ from sparqlive.zset.run import Column
 
 Mask = npt.NDArray[np.bool_]
 
-COLUMN_ROWS = 500
-"""A batch of so many rows goes through as columns; fewer are faster row by row."""
-
 
 @final
 class ColumnRows(Sequence[Any]):

@@ -16,18 +16,14 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.zset.columns import columns_of
 from sparqlive.zset.order import distinct
 from sparqlive.zset.relation import Row, merge_is_due
-from sparqlive.zset.run import Column, Run, RunRows
+from sparqlive.zset.run import Column, Run, RunRows, growing
 from sparqlive.zset.zset import add_into
 
 Layer = dict[Any, dict[Any, int]]
-
-# How many rows become Python integers at a time.
-_FIRST_ROWS = 16
-_MOST_ROWS = 1 << 16
-_MANY_VALUES = 128
 
 
 class KeyedRelation:
@@ -52,14 +48,23 @@ class KeyedRelation:
         "overlay_rows",
         "pending",
         "run",
+        "tuning",
     )
 
     before: Callable[[Any], Iterable[Any] | None]
     after: Callable[[Any], Iterable[Any] | None]
 
-    def __init__(self, arity: int, key_length: int, run: Run | None = None, late: Run | None = None) -> None:
+    def __init__(
+        self,
+        arity: int,
+        key_length: int,
+        run: Run | None = None,
+        late: Run | None = None,
+        tuning: Tuning = DEFAULT,
+    ) -> None:
         """`late`: changes after the run, with the weight 1 or -1."""
         assert 1 <= key_length <= arity
+        self.tuning = tuning
         self.arity = arity
         self.key_length = key_length
         self.run = run if run is not None and run.length else None
@@ -75,10 +80,16 @@ class KeyedRelation:
 
     @classmethod
     def of_parts(
-        cls, arity: int, key_length: int, run: Run | None, overlay: Layer, late: Run | None = None
+        cls,
+        arity: int,
+        key_length: int,
+        run: Run | None,
+        overlay: Layer,
+        late: Run | None = None,
+        tuning: Tuning = DEFAULT,
     ) -> KeyedRelation:
         """A relation that shares runs and an overlay."""
-        relation = KeyedRelation(arity, key_length, run, late)
+        relation = KeyedRelation(arity, key_length, run, late, tuning)
         relation.overlay, relation.overlay_rows = overlay, sum(map(len, overlay.values()))
         relation._choose_readers()
         return relation
@@ -147,14 +158,11 @@ class KeyedRelation:
         if self.run is not None:
             low, high = self.run.range(prefix)
             columns = self.run.views[len(prefix) :]
-            start, size = low, _FIRST_ROWS
-            while start < high:
-                stop = min(start + size, high)
-                rows: Iterable[Row] = zip(*(column[start:stop].tolist() for column in columns), strict=True)
+            for piece in growing(low, high):
+                rows: Iterable[Row] = zip(*(column[piece].tolist() for column in columns), strict=True)
                 if not columns:
-                    rows = [()] * (stop - start)
+                    rows = [()] * (piece.stop - piece.start)
                 yield from (row for row in rows if row not in changed) if changed else rows
-                start, size = stop, min(4 * size, _MOST_ROWS)
         yield from (row for row, weight in changed.items() if weight > 0)
 
     def _changed(self, prefix: Row, after: bool) -> dict[Row, int]:
@@ -345,7 +353,8 @@ class KeyedRelation:
         """
         assert not self.pending and self.next is None
         self.merge()
-        self.stage_next(KeyedRelation(self.arity, self.key_length, *self._runs_with(columns, weights)))
+        runs = self._runs_with(columns, weights)
+        self.stage_next(KeyedRelation(self.arity, self.key_length, *runs, self.tuning))
 
     def _runs_with(self, columns: Sequence[Column], weights: Column) -> tuple[Run | None, Run | None]:
         """The run and the later changes after a batch of changes."""
@@ -385,9 +394,11 @@ class KeyedRelation:
         self._merge_if_due()
 
     def _merge_if_due(self) -> None:
-        run = self.run
-        if merge_is_due(self.overlay_rows, self.late if run is not None and run.is_mapped else run):
-            self.merge()
+        if self.overlay_rows > self.tuning.smallest_merge_rows:
+            run = self.run
+            growing = self.late if run is not None and run.is_mapped else run
+            if merge_is_due(self.overlay_rows, growing, self.tuning):
+                self.merge()
 
     def commit(self) -> None:
         self._begin_change()
@@ -432,7 +443,7 @@ class KeyedRelation:
 
     def copy(self) -> KeyedRelation:
         """A copy of the rows before the current epoch; the run is immutable and shared."""
-        copy = KeyedRelation(self.arity, self.key_length, self.run, self.late)
+        copy = KeyedRelation(self.arity, self.key_length, self.run, self.late, self.tuning)
         copy.overlay = {key: dict(values) for key, values in self.overlay.items()}
         copy.overlay_rows = self.overlay_rows
         copy._choose_readers()
@@ -440,7 +451,7 @@ class KeyedRelation:
 
     def with_key(self, key_length: int) -> KeyedRelation:
         """The rows before the current epoch with another key; the run is shared until either merges."""
-        relation = KeyedRelation(self.arity, key_length, self.run, self.late)
+        relation = KeyedRelation(self.arity, key_length, self.run, self.late, self.tuning)
         rows = (
             (self._row(k, v), weight) for k, values in self.overlay.items() for v, weight in values.items()
         )
@@ -572,7 +583,7 @@ class LentRelation(KeyedRelation):
     __slots__ = ("__weakref__", "_fan_out", "_size")
 
     def __init__(self, owner: KeyedRelation) -> None:
-        super().__init__(owner.arity, owner.key_length, owner.run, owner.late)
+        super().__init__(owner.arity, owner.key_length, owner.run, owner.late, owner.tuning)
         self.overlay = owner.overlay
         self.overlay_rows = owner.overlay_rows
         self._size = -1
@@ -646,19 +657,14 @@ def _reader_in_pieces(
 ) -> Callable[[Any], Iterable[Any] | None]:
     """Like another reader; many values come in growing pieces, because the first may be enough."""
 
-    def pieces(low: int, high: int) -> Iterator[list[Any]]:
-        size = _FIRST_ROWS
-        while low < high:
-            yield _values_of(run, low, min(low + size, high), 1)
-            low, size = low + size, min(4 * size, _MOST_ROWS)
-
     def read_in_pieces(key: int) -> Iterable[Any] | None:
         if key in overlay:
             return read(key)
         low, high = run.range_one(key)
-        if high - low < _MANY_VALUES:
+        if high - low <= DEFAULT.first_piece_rows:
             return _values_of(run, low, high, 1) if low != high else None
-        return chain.from_iterable(pieces(low, high))
+        pieces = (_values_of(run, piece.start, piece.stop, 1) for piece in growing(low, high))
+        return chain.from_iterable(pieces)
 
     return read_in_pieces
 

@@ -3,8 +3,7 @@
 Ids are hashes, so the top bits of a column decide almost every comparison. A column is sorted as one array of
 numbers, each made of the group that the columns before put a row in, the top bits of its value, and its
 position. NumPy sorts such an array several times faster than `lexsort` orders columns. Rows whose top bits
-are the same are compared again, so the order is right for any integers. A first column that comes in a few
-ascending blocks, as the threads of a query leave it, is merged.
+are the same are compared again, so the order is right for any integers.
 """
 
 from __future__ import annotations
@@ -15,51 +14,43 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from sparqlive.runtime.tuning import DEFAULT
+
 _Column = npt.NDArray[np.int64]
 _Mask = npt.NDArray[np.bool_]
 _Integer = TypeVar("_Integer", bound=np.integer[Any])
 _Keys = npt.NDArray[np.uint64]
 
-_FEWEST = 2_000
-"""Fewer rows are sorted by `lexsort`."""
-_MOST_BLOCKS = 256
 _VALUE_BITS = 8
 """The fewest bits of a value in a key; otherwise the rows are so many that `lexsort` sorts them."""
 _SIGN = np.uint64(1 << 63)
 
 
-def lexicographic(columns: Sequence[_Column]) -> tuple[_Column, _Mask]:
+def lexicographic(
+    columns: Sequence[_Column], fewest_rows: int = DEFAULT.column_rows
+) -> tuple[_Column, _Mask]:
     """The positions of rows in their order, and which of them differ from the row before.
 
-    Equal rows keep their order.
+    Equal rows keep their order. Fewer than `fewest_rows` are sorted by `lexsort`: one call takes less time.
     """
     length = len(columns[0])
     if length and is_sorted(columns):
         return np.arange(length), _fresh(*columns)
     place_bits = length.bit_length()
-    if length < _FEWEST or 2 * place_bits + _VALUE_BITS > 64:
+    if length < fewest_rows or 2 * place_bits + _VALUE_BITS > 64:
         by_columns = np.lexsort(tuple(reversed(columns)))
         return by_columns, _fresh(*(column[by_columns] for column in columns))
     order: _Column | None = None
     fresh: _Mask | None = None
     groups, group_count = np.zeros(1, dtype=np.uint64), 1
     for column in columns:
-        if order is None and _has_few_blocks(column):
-            order = np.argsort(column, kind="stable")
-            fresh = _fresh(column[order])
-        else:
-            order, fresh = _by_keys(column, order, groups, group_count, place_bits)
+        order, fresh = _by_keys(column, order, groups, group_count, place_bits)
         groups = np.cumsum(fresh, dtype=np.uint64) - np.uint64(1)
         group_count = int(groups[-1]) + 1
         if group_count == length:
             break
     assert order is not None and fresh is not None
     return order, fresh
-
-
-def _has_few_blocks(column: _Column) -> bool:
-    """Whether a column consists of a few ascending blocks, which a stable sort merges."""
-    return int(np.count_nonzero(column[1:] < column[:-1])) < _MOST_BLOCKS
 
 
 def _by_keys(

@@ -13,6 +13,7 @@ from itertools import chain
 
 import numpy as np
 
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.zset.blocks import Block, blocks_of, cut, rows_in
 from sparqlive.zset.columns import columns_of
 from sparqlive.zset.run import Column, Run, RunRows
@@ -20,29 +21,11 @@ from sparqlive.zset.zset import add_into, difference
 
 Row = tuple[int, ...]
 
-SMALLEST_MERGE = 16_384
-"""An overlay of fewer rows is not merged."""
-_RUN_TO_OVERLAY = 64
-# A bag whose run is not large merges less often: its overlay is one dict, which is cheap to copy.
-_RUN_TO_BAG_OVERLAY = 16
-_MOST_BAG_OVERLAY = 65_536
-# More rows than this are looked up in a run by columns.
-_MANY_ROWS = 100
-# Of a long range, so many rows become Python integers at a time.
-_PIECE_ROWS = 1 << 14
 
-
-def merge_is_due(overlay_rows: int, run: Run | None) -> bool:
+def merge_is_due(overlay_rows: int, run: Run | None, tuning: Tuning) -> bool:
     """Whether to merge. Merging copies the run; amortised, this costs a few microseconds per change."""
-    return overlay_rows > max(SMALLEST_MERGE, (run.length if run else 0) // _RUN_TO_OVERLAY)
-
-
-def _bag_merge_is_due(overlay_rows: int, run: Run | None) -> bool:
-    """Whether to merge the overlay of a bag."""
     rows = 0 if run is None else run.length
-    return merge_is_due(overlay_rows, run) and overlay_rows > min(
-        rows // _RUN_TO_BAG_OVERLAY, _MOST_BAG_OVERLAY
-    )
+    return overlay_rows > max(tuning.smallest_merge_rows, rows // tuning.run_to_overlay)
 
 
 class Elsewhere:
@@ -67,10 +50,16 @@ class Relation:
     thread may copy and count the rows while changes are pending.
     """
 
-    __slots__ = ("_added", "_elsewhere", "_exchange", "arity", "late", "overlay", "pending", "run")
+    __slots__ = ("_added", "_elsewhere", "_exchange", "_tuning", "arity", "late", "overlay", "pending", "run")
 
-    def __init__(self, arity: int, weights: Mapping[Row, int] | Run | Elsewhere | None = None) -> None:
+    def __init__(
+        self,
+        arity: int,
+        weights: Mapping[Row, int] | Run | Elsewhere | None = None,
+        tuning: Tuning = DEFAULT,
+    ) -> None:
         self.arity = arity
+        self._tuning = tuning
         self.run: Run | None = None
         self.late: Run | None = None
         """Changes of weights after a mapped run."""
@@ -86,10 +75,15 @@ class Relation:
 
     @classmethod
     def of_parts(
-        cls, arity: int, run: Run | None, overlay: dict[Row, int], late: Run | None = None
+        cls,
+        arity: int,
+        run: Run | None,
+        overlay: dict[Row, int],
+        late: Run | None = None,
+        tuning: Tuning = DEFAULT,
     ) -> Relation:
         """A relation that shares runs and an overlay."""
-        relation = cls(arity)
+        relation = cls(arity, tuning=tuning)
         relation.run, relation.late, relation.overlay = run, late, overlay
         return relation
 
@@ -102,7 +96,7 @@ class Relation:
             self.run = weights if weights.length else None
             return
         self.overlay = dict(weights)
-        if merge_is_due(len(self.overlay), None):
+        if merge_is_due(len(self.overlay), None, self._tuning):
             self.merge()
 
     def copy(self) -> Relation:
@@ -110,7 +104,7 @@ class Relation:
         if self._elsewhere is not None:
             self._fetch()
         with self._exchange:
-            return Relation.of_parts(self.arity, self.run, dict(self.overlay), self.late)
+            return Relation.of_parts(self.arity, self.run, dict(self.overlay), self.late, self._tuning)
 
     def _fetch(self) -> None:
         assert self._elsewhere is not None
@@ -179,10 +173,11 @@ class Relation:
         for run in (self.run, self.late):
             if run is not None:
                 low, high = run.range(prefix)
-                if high - low > _PIECE_ROWS:
+                size = DEFAULT.largest_piece_rows
+                if high - low > size:
                     assert run.columns, "all rows are checked"
-                for start in range(low, high, _PIECE_ROWS):
-                    rows = slice(start, min(start + _PIECE_ROWS, high))
+                for start in range(low, high, size):
+                    rows = slice(start, min(start + size, high))
                     assert run.weights is not None
                     yield [view[rows].tolist() for view in run.views], run.weights[rows].tolist()
 
@@ -232,7 +227,8 @@ class Relation:
             self._replace(*self._runs_with(delta.run), self.overlay)
             return
         add_into(self.overlay, delta)
-        if len(self.overlay) > SMALLEST_MERGE and _bag_merge_is_due(len(self.overlay), self._growing):
+        rows = len(self.overlay)
+        if rows > self._tuning.smallest_merge_rows and merge_is_due(rows, self._growing, self._tuning):
             self.merge()
 
     @property
@@ -243,7 +239,7 @@ class Relation:
     def _is_large(self, delta: RunRows) -> bool:
         """Whether merging columns is cheaper than adding rows to the overlay one by one."""
         run = self._growing
-        return run is None or len(delta) * _RUN_TO_OVERLAY > run.length
+        return run is None or len(delta) * self._tuning.run_to_overlay > run.length
 
     def rollback(self) -> None:
         self.pending = {}
@@ -354,16 +350,14 @@ class Relation:
 
     def _growth_by_overlay(self) -> int:
         """How many rows the overlay adds to those of the runs, without those that it removes."""
-        overlay, run = self.overlay, self.run
-        assert run is not None
-        if len(overlay) > _MANY_ROWS and self.late is None:
-            weights = np.fromiter(overlay.values(), np.int64, len(overlay))
-            return _growth(run, columns_of(list(overlay), self.arity), weights)
-        count = 0
-        for row, weight in overlay.items():
-            before = self._weight_in_runs(row)
-            count += (before == 0) - (before + weight == 0)
-        return count
+        columns = columns_of(list(self.overlay), self.arity)
+        before = np.zeros(len(self.overlay), np.int64)
+        for run in (self.run, self.late):
+            if run is not None and run.weights is not None:
+                places, known = run.places(columns)
+                before[known] += run.weights[places[known]]
+        after = before + np.fromiter(self.overlay.values(), np.int64, len(before))
+        return int(np.count_nonzero(after)) - int(np.count_nonzero(before))
 
     def ids(self) -> Iterator[Column]:
         """The numbers in all rows before the epoch, as columns; also in some that are there no more."""

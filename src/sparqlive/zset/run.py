@@ -18,20 +18,26 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.order import lexicographic
 
 Column = npt.NDArray[np.int64]
 Directory = npt.NDArray[np.unsignedinteger[Any]]
 
+_ROWS_PER_BUCKET = 4
 # Bisecting a run of so many rows takes 0.3 µs more than with a directory, which takes 20 µs to make.
 FEWEST_FOR_DIRECTORY = 256
-_ROWS_PER_BUCKET = 4
-# How many rows become Python integers at a time.
-_FIRST_ROWS = 4
-_MOST_ROWS = 1 << 16
+_KEPT_ROWS = 4
+"""The first rows, which are kept as Python integers."""
 _HALF = 1 << 63
-_MOST_FOUND = 256
-_NONE_FOUND: set[tuple[int, int]] = set()  # shared, never added to
+
+
+def growing(start: int, stop: int) -> Iterator[slice]:
+    """The consecutive parts of a range that is read from its start: the first is small, it may be enough."""
+    size = DEFAULT.first_piece_rows
+    while start < stop:
+        yield slice(start, min(start + size, stop))
+        start, size = start + size, min(4 * size, DEFAULT.largest_piece_rows)
 
 
 class Run:
@@ -47,7 +53,6 @@ class Run:
         "_columns",
         "_directory",
         "_first",
-        "_found",
         "_shift",
         "_source",
         "_total",
@@ -100,8 +105,6 @@ class Run:
         """Whether the columns lie in a file, so that copying them would take memory that they do not."""
         self._total: int | None = None
         self._first: list[tuple[int, ...]] | None = None
-        self._found = _NONE_FOUND
-        """Pairs that were found lately: what goes, and comes back, often goes again."""
         # A key's bucket is what is left of it after a shift. All 64 bits shifted away leave one bucket.
         self._shift = 64
         self._directory: Starts = (0, length)
@@ -244,19 +247,17 @@ class Run:
     def rows(self) -> Iterator[tuple[int, ...]]:
         """All rows in order. The first ones are kept: the search for a match often ends with them."""
         if self._first is None:
-            self._check(0, _FIRST_ROWS)
-            self._first = list(zip(*[view[:_FIRST_ROWS].tolist() for view in self.views], strict=True))
-        if self.length <= _FIRST_ROWS:
+            self._check(0, _KEPT_ROWS)
+            self._first = list(zip(*[view[:_KEPT_ROWS].tolist() for view in self.views], strict=True))
+        if self.length <= _KEPT_ROWS:
             return iter(self._first)
         return chain(self._first, chain.from_iterable(self._pieces()))
 
     def _pieces(self) -> Iterator[Iterator[tuple[int, ...]]]:
         """The rows after the first ones."""
-        start, count = _FIRST_ROWS, 4 * _FIRST_ROWS
-        while start < self.length:
-            self._check(start, start + count)
-            yield zip(*[view[start : start + count].tolist() for view in self.views], strict=True)
-            start, count = start + count, min(4 * count, _MOST_ROWS)
+        for piece in growing(_KEPT_ROWS, self.length):
+            self._check(piece.start, piece.stop)
+            yield zip(*[view[piece].tolist() for view in self.views], strict=True)
 
     def first_rows(self, count: int) -> list[Column]:
         """The columns of the first rows; reads no others."""
@@ -269,9 +270,6 @@ class Run:
 
     def has_pair(self, first: int, second: int) -> bool:
         """Whether the run contains a row of two columns."""
-        pair = first, second
-        if pair in self._found:
-            return True
         bucket = (first + _HALF) >> self._shift
         low: int = self._directory[bucket]
         high: int = self._directory[bucket + 1]
@@ -281,15 +279,11 @@ class Run:
         low = bisect_left(firsts, first, low, high)
         if low == high or firsts[low] != first:
             return False
-        if seconds[low] != second:
-            high = bisect_right(firsts, first, low, high)
-            low = bisect_left(seconds, second, low, high)
-            if low == high or seconds[low] != second:
-                return False
-        if self._found is _NONE_FOUND or len(self._found) >= _MOST_FOUND:
-            self._found = set()
-        self._found.add(pair)
-        return True
+        if seconds[low] == second:
+            return True
+        high = bisect_right(firsts, first, low, high)
+        low = bisect_left(seconds, second, low, high)
+        return low < high and seconds[low] == second
 
     def position(self, row: Sequence[int]) -> tuple[int, bool]:
         """The position where `row` is or would be inserted, and whether the run contains it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from sparqlive.bulk.ingest.effective import ChangeFiles
 from sparqlive.engine import check
 from sparqlive.rdf.change_columns import read_batches
 from sparqlive.rdf.dictionary import hash_of
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.store import compaction, ranges, saving
 from tests.conftest import times
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("in_files")]
 
+BY_COLUMNS = replace(DEFAULT, column_bytes=0)
 MOST = 40
 """Rows that the driver may take in at once in these tests, in place of 10,000."""
 NUMBERS = (1, -3, 2**63 - 1, -(2**63), 7)
@@ -93,8 +96,7 @@ def _by_workers(session: sparqlive.Session, folder: Path, monkeypatch: pytest.Mo
     delete, insert = orders(200, 250), orders(240, 280)
     signed = [f"- {line}\n" for line in delete.splitlines()] + [f"+ {line}\n" for line in insert.splitlines()]
     (folder / "more.changes").write_text("".join(signed))
-    monkeypatch.setattr("sparqlive.rdf.change_columns.COLUMN_BYTES", 0)
-    (batch,) = read_batches(folder / "more.changes", {}, text_bytes=0)
+    (batch,) = read_batches(folder / "more.changes", {}, text_bytes=0, tuning=BY_COLUMNS)
     epoch = session.apply_batch(batch, strategy="spark")
     assert epoch.strategy == "spark"
     assert set(session.quads()) == ((before | new) - _quads(delete)) | _quads(insert)
