@@ -72,7 +72,7 @@ class Reference:
         """Computes ΔP by the delta rules, down to the leaves."""
         if not plan.children or isinstance(plan, op.Shared):
             return self.content(plan, State.NEW) - self.content(plan, State.OLD)
-        return self._rule(rules.delta_rule(plan), plan)[1]
+        return self._rule(plan.delta_rule(), plan)[1]
 
     def listed(self, plan: op.Listing) -> list[Row]:
         """Returns the solutions in the order of ORDER BY, one entry per multiplicity."""
@@ -185,7 +185,7 @@ class Reference:
             return left[1].map(lambda row: (*row, Literal(matched(row))))
         return left[1].filter(lambda row: matched(row) == operator.keep)
 
-    def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> Solutions:
+    def _flips(self, operator: op.TwoSided) -> Solutions:
         """Joins A' with the changes of whether a left solution has a match on the right side."""
         left = self.content(operator.left, State.NEW)
         condition = operator.condition if isinstance(operator, op.LeftJoin) else None
@@ -385,7 +385,7 @@ def _join(
 def _join_where(
     left: tuple[tuple[Var, ...], Solutions],
     right: tuple[tuple[Var, ...], Solutions],
-    operator: op.LeftJoin | op.Semi | op.Mark,
+    operator: op.TwoSided,
 ) -> Solutions:
     variables, joined = _join(left, right)
     if isinstance(operator, op.LeftJoin) and operator.condition is not None:

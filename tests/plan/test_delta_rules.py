@@ -24,7 +24,6 @@ from sparqlive.plan.delta import (
     Signs,
     State,
     Times,
-    delta_rule,
 )
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
@@ -97,12 +96,12 @@ RULES: list[tuple[op.Operator, str]] = [
 
 @pytest.mark.parametrize(("operator", "expected"), RULES, ids=[rule for _, rule in RULES])
 def test_rules(operator: op.Operator, expected: str) -> None:
-    assert text(delta_rule(operator)) == expected
+    assert text(operator.delta_rule()) == expected
 
 
 def test_a_leaf_has_no_rule() -> None:
     """Its change is given."""
-    assert delta_rule(op.Table((X,), ())) == Plus(())
+    assert op.Table((X,), ()).delta_rule() == Plus(())
 
 
 def parts(rule: Rule) -> Iterator[Rule]:
@@ -136,7 +135,7 @@ def test_each_term_carries_the_change_of_its_input(query: RandomQuery) -> None:
         assume(False)
         raise
     for operator in every_operator(plan):
-        terms = delta_rule(operator).terms
+        terms = operator.delta_rule().terms
         assert len(terms) == len(operator.children)
         for number, term in enumerate(terms):
             found = [part for part in parts(term) if isinstance(part, Of)]

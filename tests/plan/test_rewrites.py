@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import sparqlive
 from sparqlive.plan import operators as op
-from sparqlive.plan.keys import is_copy, pushable
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites import REWRITES, rewrite
 from sparqlive.plan.rewrites.compare_by_join import compare_by_join
@@ -26,7 +25,7 @@ from sparqlive.plan.rewrites.push_filters import push_filters
 from sparqlive.plan.rewrites.split_optional import split_optional
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.rewrites.sum_early import sum_early
-from sparqlive.plan.rewrites.walk import bottom_up, with_children
+from sparqlive.plan.rewrites.walk import bottom_up
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.syntax import parse_query
@@ -607,11 +606,11 @@ def test_stored_where_a_key_cannot_be_pushed_and_only_there(query: RandomQuery) 
             if isinstance(part, op.Stored):
                 stored.add(id(part))
                 assert part.source.children, f"a leaf is stored: {text(plan)}"
-                assert not pushable(part.source) & keys, f"stored although keys reach it: {text(plan)}"
+                assert not part.source.pushable & keys, f"stored although keys reach it: {text(plan)}"
                 assert not needs_no_index(part.source), f"stored although it is small: {text(plan)}"
                 assert set(part.keys[0]) == keys, f"stored by other keys than it is probed by: {text(plan)}"
             else:
-                reached = not part.children or pushable(part) & keys or needs_no_index(part)
+                reached = not part.children or part.pushable & keys or needs_no_index(part)
                 assert reached, f"probed from scratch: {text(part)} in {text(plan)}"
     for operator in every_operator(plan):
         assert not isinstance(operator, op.Stored) or id(operator) in stored, (
@@ -627,15 +626,15 @@ def restricted(plan: op.Operator, variable: Var, term: ox.NamedNode | ox.Literal
     if variable not in plan.variables:
         return plan
     match plan:
-        case op.Extend(source, bound, Var() as copied) if bound == variable and is_copy(plan):
-            return with_children(plan, [restricted(source, copied, term)])
+        case op.Extend(source, bound, Var() as copied) if bound == variable and plan.is_copy:
+            return plan.with_children([restricted(source, copied, term)])
         case op.LeftJoin() | op.Semi() | op.Mark():
-            return with_children(plan, [restricted(plan.children[0], variable, term), plan.children[1]])
+            return plan.with_children([restricted(plan.children[0], variable, term), plan.children[1]])
         case op.Stored() | op.Scan() | op.Names() | op.Nodes() | op.Table():
             equal = Call("SAMETERM", (variable, Constant(term)))
             compatible: Expression = Call("||", (Call("!", (Call("BOUND", (variable,)),)), equal))
             return op.Filter(compatible, plan)
-    return with_children(plan, [restricted(child, variable, term) for child in plan.children])
+    return plan.with_children([restricted(child, variable, term) for child in plan.children])
 
 
 @pytest.mark.laws
@@ -647,7 +646,7 @@ def test_pushable_keys_may_be_pushed(
     """On the solutions compatible with the key, the restricted plan gives what the plan gives."""
     reference = Reference(data)
     for plan in every_operator(kept(planned(query))):
-        for variable in pushable(plan):
+        for variable in plan.pushable:
             place = plan.variables.index(variable)
 
             def compatible(solutions: ZSet, place: int = place) -> dict:
@@ -678,7 +677,7 @@ PUSHABLE = [
 
 @pytest.mark.parametrize(("query", "expected"), PUSHABLE)
 def test_pushable(query: str, expected: str) -> None:
-    assert names(tuple(sorted(pushable(plan_of(query))))) == expected
+    assert names(tuple(sorted(plan_of(query).pushable))) == expected
 
 
 # Parts
@@ -721,7 +720,7 @@ def test_parts(query: str, expected: list[str]) -> None:
 
 def test_with_children_keeps_what_does_not_change() -> None:
     plan = plan_of("SELECT * { ?a :p ?b OPTIONAL { ?b :q ?c } FILTER(?b > 1) }")
-    assert with_children(plan, plan.children) is plan
+    assert plan.with_children(plan.children) is plan
     assert bottom_up(lambda operator: operator, plan) is plan
 
 

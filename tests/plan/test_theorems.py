@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import sparqlive
 from sparqlive.plan import operators as op
-from sparqlive.plan.delta import Of, State, Times, delta_rule
+from sparqlive.plan.delta import Of, State, Times
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
@@ -280,7 +280,7 @@ def test_example_4_1_in_a_session() -> None:
 def test_example_4_4_as_rules() -> None:
     """Example 4.2's B(x, y, z) ← G(x, name, y), G(x, mbox, z) has two rules: ΔG, G and G', ΔG."""
     name, mbox = (op.Scan(op.OneGraph(None), X, ox.NamedNode(f"x:{p}"), v) for p, v in (("n", Y), ("m", Z)))
-    assert delta_rule(op.Join((name, mbox))).terms == (
+    assert op.Join((name, mbox)).delta_rule().terms == (
         Times((Of(DELTA, name), Of(OLD, mbox))),
         Times((Of(NEW, name), Of(DELTA, mbox))),
     )

@@ -1,6 +1,6 @@
 """Evaluates the delta rules as SQL: the change of a plan's result as one query.
 
-The rules come from `plan/delta.py`; this module does not choose states. A term of a rule starts from the
+The rules come from `plan/operators/`; this module does not choose states. A term of a rule starts from the
 change, which is broadcast, and joins outward; other inputs are read only where the keys of the change reach
 them. Invariant: None means a change that is known to be empty before anything runs, so its terms cost
 nothing.
@@ -119,7 +119,7 @@ class _Deltas:
         return self._deltas[plan]
 
     def compute(self, plan: op.Operator) -> Solutions | None:
-        return self._rule(rules.delta_rule(plan), plan) if plan.children else self._leaf(plan)
+        return self._rule(plan.delta_rule(), plan) if plan.children else self._leaf(plan)
 
     def _leaf(self, leaf: op.Operator) -> Solutions | None:
         if not self._evaluation.quads.concerns(leaf):
@@ -157,7 +157,7 @@ class _Deltas:
                 if changed is None:
                     return None
                 return left_join.outer(evaluation, plan, changed, right.state, frozenset(plan.variables))
-            case rules.Tested(operator, left, right):
+            case rules.Tested(op.Semi() | op.Mark() as operator, left, right):
                 changed = self.of(left.operator)
                 return None if changed is None else _tested(evaluation, operator, changed, right.state)
             case rules.Signs(operator, argument):
@@ -185,7 +185,7 @@ class _Deltas:
             return None
         return join.outward(self._evaluation, start, others, frozenset(plan.variables))
 
-    def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> Solutions | None:
+    def _flips(self, operator: op.TwoSided) -> Solutions | None:
         changed = self.of(operator.right)
         if changed is None:
             return None

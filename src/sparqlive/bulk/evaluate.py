@@ -7,7 +7,7 @@ so a caller that restricts by keys must also join with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,7 +49,6 @@ from sparqlive.bulk.solutions import (
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.keys import pushable
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.sparql.algebra import Term, Var
 from sparqlive.zset.run import Column
@@ -149,7 +148,7 @@ class Evaluation:
 
         Keys restrict as far as they can be pushed down; what they reach is small.
         """
-        keys = None if keys is None else keys.only(pushable(plan))
+        keys = None if keys is None else keys.only(plan.pushable)
         known = self._known(plan, state, keys)
         if known is not None:
             return known
@@ -267,20 +266,13 @@ def rows_of_table(plan: op.Operator, table: Frame, *, are_entered: bool = False)
     """
     names = table_columns(plan)[:-1]
     ids = [f"{name} AS {column(v)}" for name, v in zip(names, plan.variables, strict=True)]
-    plain = plan.always if are_entered else plan.always - frozenset(computed(plan))
+    plain = plan.always if are_entered else plan.always - computed(plan)
     return Solutions(table.select(*ids, WEIGHT), plan.variables, always=plan.always, plain=plain)
 
 
-def computed(plan: op.Operator) -> Iterator[Var]:
+def computed(plan: op.Operator) -> frozenset[Var]:
     """The variables that operators of a plan bind to other terms than those of the data."""
-    for operator in operators_of(plan):
-        match operator:
-            case op.Extend(_, variable, _) | op.Mark(_, _, variable) | op.Numbered(variable=variable):
-                yield variable
-            case op.Table() | op.Template() | op.Parameters():
-                yield from operator.variables
-            case op.Group():
-                yield from operator.variables[len(operator.keys) :]
+    return frozenset().union(*(operator.computed for operator in operators_of(plan)))
 
 
 def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:

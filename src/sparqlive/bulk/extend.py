@@ -15,7 +15,6 @@ from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, semi, text
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
-from sparqlive.plan.keys import is_copy
 from sparqlive.sparql.algebra import Expression, Var
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ def extend_content(
     if operator.variable not in needed:
         return evaluation.content(operator.source, state, needed, keys)
     if keys is not None and operator.variable in keys.variables:
-        assert is_copy(operator) and isinstance(operator.expression, Var)
+        assert operator.is_copy and isinstance(operator.expression, Var)
         keys = keys.renamed(operator.variable, operator.expression)
     wanted = (needed | mentioned(operator.expression)) - {operator.variable}
     source = evaluation.content(operator.source, state, wanted, keys)

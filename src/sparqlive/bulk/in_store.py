@@ -138,8 +138,7 @@ class InStore:
     def is_concerned(self, plan: op.Operator) -> bool:
         leaves = (operator for operator in operators_of(plan) if not operator.children)
         return any(
-            isinstance(leaf, op.Scan | op.Names | op.Nodes)
-            and scan.may_match(leaf, self._changes.predicates, self._id_of)
+            isinstance(leaf, op.QuadLeaf) and scan.may_match(leaf, self._changes.predicates, self._id_of)
             for leaf in leaves
         )
 

@@ -16,9 +16,7 @@ from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, keys_of, narrowed, summed, text
 from sparqlive.plan import operators as op
-from sparqlive.plan.cost import cheapest
 from sparqlive.plan.delta import State
-from sparqlive.plan.keys import pushable
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
@@ -48,7 +46,8 @@ def outward(
     running, is_to_sum = start, False
     while remaining:
         bound = frozenset(running.variables if running is not None else keys.variables if keys else ())
-        position = cheapest([plan for plan, _ in remaining], bound, lambda scan, bound: None)
+        sizes = [plan.estimate(bound, lambda scan, bound: None) for plan, _ in remaining]
+        position = sizes.index(min(sizes))
         plan, state = remaining.pop(position)
         others = frozenset(v for other, _ in remaining for v in other.variables)
         before = frozenset(running.variables) if running is not None else frozenset()
@@ -81,7 +80,7 @@ def _part(
     keys: Keys | None,
 ) -> Solutions:
     """A factor, restricted by what is there already; a leaf that is scanned, by the join itself."""
-    reached = keys_of(running).only(pushable(plan)) if running is not None and running.small else None
+    reached = keys_of(running).only(plan.pushable) if running is not None and running.small else None
     if reached is not None and not plan.children and evaluation.quads.lookup is None:
         return evaluation.content(plan, state, wanted, None)
     part = evaluation.content(plan, state, wanted, reached or keys)

@@ -10,7 +10,6 @@ from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, anti, column, text, united
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.keys import keys_of_flips
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ def outer(
     """Each left solution with its right matches, or alone."""
     wanted = (needed | semi.read_by(operator)) & frozenset(operator.right.variables)
     right = semi.right_of(evaluation, operator, left, state, wanted)
-    if keys_of_flips(operator) is not None:
+    if operator.flip_keys is not None:
         return _by_outer_join(left, right)
     pairs = semi.pairs_of(evaluation, operator, left, right)
     matches = pairs.frame.select(*(f"{semi.own(name)} AS {name}" for name in left.ids))
@@ -69,7 +68,7 @@ def _by_outer_join(left: Solutions, right: Solutions) -> Solutions:
 
 def from_right(evaluation: Evaluation, operator: op.LeftJoin, changed: Solutions) -> Solutions:
     """A' ⋈ (ΔB + flips): the left side is read once, with the changed matches and alone where a key flips."""
-    keys = keys_of_flips(operator)
+    keys = operator.flip_keys
     if keys is None:
         sign = f"{WEIGHT} * (o - n) AS {WEIGHT}"
         pairs, flipped = semi.whole_row_flips(evaluation, operator, changed, (sign,))

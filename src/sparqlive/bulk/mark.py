@@ -14,7 +14,6 @@ from sparqlive.bulk.scan import literal
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.keys import keys_of_flips
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ def tested(evaluation: Evaluation, operator: op.Mark, left: Solutions, state: St
 
 def from_right(evaluation: Evaluation, operator: op.Mark, changed: Solutions) -> Solutions:
     """A' ⋈ flips: a flipped left solution leaves with its old mark and enters with the new one."""
-    keys = keys_of_flips(operator)
+    keys = operator.flip_keys
     if keys is None:
         flipped = semi.whole_row_flips(evaluation, operator, changed, (WEIGHT, "o", "n"))[1]
         both = _both_marks(evaluation, operator, flipped, WEIGHT)

@@ -18,7 +18,6 @@ from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, anti, column, keys
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
-from sparqlive.plan.keys import keys_of_flips, pushable
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ _FLAGS = (
 )
 """What tells the matches of the old state from those of the new one."""
 
-Testing: TypeAlias = op.LeftJoin | op.Semi | op.Mark
+Testing: TypeAlias = op.TwoSided
 
 
 def content(
@@ -49,7 +48,7 @@ def tested(evaluation: Evaluation, operator: op.Semi, left: Solutions, state: St
 def read_by(operator: Testing) -> frozenset[Var]:
     """The variables of a left solution that decide about its matches."""
     condition = operator.condition if isinstance(operator, op.LeftJoin) else None
-    shared = frozenset(op.shared(operator.left, operator.right))
+    shared = frozenset(operator.shared)
     return shared | (mentioned(condition) if condition is not None else frozenset())
 
 
@@ -61,7 +60,7 @@ def right_of(
     needed: frozenset[Var] | None = None,
 ) -> Solutions:
     """The right side as far as the left solutions can reach it."""
-    keys = keys_of(left).only(pushable(operator.right)) if left.small else None
+    keys = keys_of(left).only(operator.right.pushable) if left.small else None
     wanted = frozenset(operator.right.variables) if needed is None else needed
     return evaluation.content(operator.right, state, wanted, keys)
 
@@ -70,7 +69,7 @@ def matched(
     evaluation: Evaluation, operator: Testing, left: Solutions, right: Solutions
 ) -> tuple[Frame, list[str]]:
     """What left solutions with a match have, and the columns by which to compare."""
-    keys = keys_of_flips(operator)
+    keys = operator.flip_keys
     if keys is not None:
         columns = [column(v) for v in keys]
         frame = right.frame.select(*columns) if columns else right.frame.first_row().select()
@@ -110,7 +109,7 @@ def pairs_of(evaluation: Evaluation, operator: Testing, left: Solutions, right: 
 def from_right(evaluation: Evaluation, operator: op.Semi, changed: Solutions) -> Solutions:
     """A' ⋈ flips(B, ΔB): a left solution enters or leaves."""
     sign = "n - o" if operator.keep else "o - n"
-    keys = keys_of_flips(operator)
+    keys = operator.flip_keys
     if keys is None:
         return whole_row_flips(evaluation, operator, changed, (f"{WEIGHT} * ({sign}) AS {WEIGHT}",))[1]
     flips = key_flips(evaluation, operator, changed, keys)
@@ -134,7 +133,7 @@ def key_flips(
         (State.OLD, (f"{ONE} AS o", f"{ZERO} AS n")),
         (State.NEW, (f"{ZERO} AS o", f"{ONE} AS n")),
     ):
-        reached = touched.only(pushable(operator.right))
+        reached = touched.only(operator.right.pushable)
         right = evaluation.content(operator.right, state, frozenset(keys), reached)
         frame = restricted(right.frame, touched, keys) if columns else right.frame.first_row()
         frames.append(frame.select(*columns, *flags))
@@ -150,7 +149,7 @@ def whole_row_flips(
 
     `outputs`: what to make of the weight and of `o` and `n`, which say whether there was and is a match.
     """
-    reached = keys_of(changed).only(pushable(operator.left))
+    reached = keys_of(changed).only(operator.left.pushable)
     left = summed(evaluation.content(operator.left, State.NEW, frozenset(operator.left.variables), reached))
     pairs = pairs_of(evaluation, operator, left, changed)
     pairs = replace(pairs, small=changed.small)

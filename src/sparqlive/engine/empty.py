@@ -165,26 +165,16 @@ class _Search:
                 return self._missing(plan.graph, {}, "triples")
             case op.Table():
                 return None if plan.rows else ()
-            case op.Join():
-                return self._any(plan.parts)
-            case op.Semi(keep=True):
-                return self._any((plan.left, plan.right))
-            case op.LeftJoin() | op.Semi() | op.Mark():
-                return self.reasons(plan.left)
             case op.Union():
                 return self._all(plan.parts)
-            case op.Group(keys=()):
-                return None
             case op.Shared():
                 if plan not in self._shared:
                     self._shared[plan] = self.reasons(plan.source)
                 return self._shared[plan]
-            case op.Filter() | op.Extend() | op.Project() | op.Template() | op.Keeping():
-                return self.reasons(plan.source)
-        return None
+        return self._any(plan.required)
 
     def _any(self, parts: Sequence[op.Operator]) -> Reasons | None:
-        """Those of the first part that has some: a join needs all of its parts."""
+        """Those of the first part that has some, where all of the parts are needed."""
         found = None
         for part in parts:
             reasons = self.reasons(part)

@@ -29,7 +29,6 @@ from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
-from sparqlive.plan.totals import follows_from_totals
 from sparqlive.plan.totals import width as width_of_totals
 from sparqlive.quads.current import Quads
 from sparqlive.runtime.memory import give_back
@@ -71,7 +70,7 @@ class UnheldContent(PlanContent):
         for number, operator in operators.items():
             if isinstance(operator, op.Keeping):
                 self.states[operator] = self.source_names[operator] = state_name(key, number)
-            if isinstance(operator, op.Group) and follows_from_totals(operator):
+            if isinstance(operator, op.Group) and operator.follows_from_totals:
                 self.totals[operator], self.states[operator] = names_of_totals(key, number)
 
     def relations(self) -> Iterator[tuple[str, int, Any]]:

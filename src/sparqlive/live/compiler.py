@@ -20,10 +20,7 @@ from sparqlive.live.operators import OPERATORS
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import MOST_PARTS, too_large, within_reach
-from sparqlive.plan.cost import estimate
-from sparqlive.plan.delta import Apply, Outer, State, Tested, Times, delta_term
-from sparqlive.plan.expressions import mentioned
-from sparqlive.plan.keys import keys_of_flips, pushable
+from sparqlive.plan.delta import Apply, Outer, State, Tested, Times
 from sparqlive.quads.current import Quads
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Var
@@ -65,7 +62,7 @@ class Node:
             if operator in shared:
                 return
             shared[operator] = self
-        needed_below = _needed_of_children(operator, self.needed)
+        needed_below = _needed_below(operator, self.needed)
         self.children = tuple(
             Node(child, self, number, needed_below[number], shared)
             for number, child in enumerate(operator.children)
@@ -80,36 +77,14 @@ class Node:
         """Whether this operator's delta is collected before operators above continue."""
         if self.parent is None or isinstance(self.parent.operator, op.Keeping):
             return True
-        return self.index == 1 and isinstance(self.parent.operator, op.LeftJoin | op.Semi | op.Mark)
+        return self.index == 1 and isinstance(self.parent.operator, op.TwoSided)
 
 
-def _needed_of_children(operator: op.Operator, needed: frozenset[Var]) -> list[frozenset[Var]]:
-    match operator:
-        case op.Join(parts):
-            of = [frozenset(part.variables) for part in parts]
-            return [needed.union(*of[:i], *of[i + 1 :]) for i in range(len(of))]
-        case op.Filter(condition, _):
-            return [needed | mentioned(condition)]
-        case op.Extend(_, _, expression):
-            return [needed | mentioned(expression)]
-        case op.LeftJoin(left, right, condition):
-            read = needed | (mentioned(condition) if condition is not None else frozenset())
-            if keys_of_flips(operator) is not None:
-                return [read | frozenset(right.variables), frozenset(right.variables)]
-            return [frozenset(left.variables), frozenset(right.variables)]
-        case op.Semi(left, right, _, _) | op.Mark(left, right, _):
-            if keys_of_flips(operator) is not None:
-                return [needed | frozenset(right.variables), frozenset(right.variables)]
-            return [frozenset(left.variables), frozenset(right.variables)]
-        case op.Template():
-            return [operator.read]
-        case op.Keeping():
-            return [frozenset(operator.source.variables)]
-        case op.Project() | op.Union():
-            return [needed for _ in operator.children]
-        case _:
-            assert not operator.children, type(operator).__name__
-            return []
+def _needed_below(operator: op.Operator, needed: frozenset[Var]) -> Sequence[frozenset[Var]]:
+    """For each input, the variables that are read of it; of left solutions that are keys themselves, all."""
+    if isinstance(operator, op.TwoSided) and operator.flip_keys is None:
+        return [frozenset(child.variables) for child in operator.children]
+    return operator.needed_below(needed)
 
 
 Carry: TypeAlias = Callable[[Any, dict[tuple[int, ...], int]], None]
@@ -223,10 +198,10 @@ class Compiler:
         """The state of an operator, which may be at another position of the plan."""
         return self.states[self.first_of(node).number]
 
-    def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
+    def leaves(self) -> Iterator[tuple[int, op.QuadLeaf]]:
         """The leaves whose changes are the plan's inputs, by number."""
         for node in self.nodes:
-            if isinstance(node.operator, op.Scan | op.Names | op.Nodes):
+            if isinstance(node.operator, op.QuadLeaf):
                 yield node.number, node.operator
 
     def matching_quads(self) -> int:
@@ -259,7 +234,7 @@ class Compiler:
         """The estimated number of solutions per lookup in an operator, with some of its variables bound."""
         key = (node.number, bound)
         if key not in self._estimates:
-            self._estimates[key] = estimate(node.operator, bound, self.fan_out)
+            self._estimates[key] = node.operator.estimate(bound, self.fan_out)
         return self._estimates[key]
 
     def move(self, quads: Quads) -> None:
@@ -317,13 +292,9 @@ class Compiler:
         for node in self.nodes:
             operator = node.operator
             is_kept = isinstance(operator, op.Keeping)
-            if isinstance(operator, op.Scan | op.Names | op.Nodes) or (is_kept and node.parent is not None):
+            if isinstance(operator, op.QuadLeaf) or (is_kept and node.parent is not None):
                 add(node, _target(node), partial(self._from_change, node))
-            if (
-                node.gathers
-                and node.parent
-                and isinstance(node.parent.operator, op.LeftJoin | op.Semi | op.Mark)
-            ):
+            if node.gathers and node.parent and isinstance(node.parent.operator, op.TwoSided):
                 add(node, _target(node.parent), partial(self._from_flips, node))
         return segments
 
@@ -346,7 +317,7 @@ class Compiler:
         parent = node.parent
         assert parent is not None
         function = self.program.function("flips", ["rows", "out"], Gathering.SUM)
-        term = delta_term(parent.operator, 1)
+        term = parent.operator.delta_term(1)
         assert isinstance(term, Times)
         left_state = term.factors[0].state  # type: ignore[union-attr]
         write_flips = OPERATORS[type(parent.operator)].flips
@@ -407,7 +378,7 @@ class Compiler:
         """Writes a loop over an operator in any environment: inline if that is safe, else with a call."""
         env = point.env
         mine = {v: env[v] for v in node.operator.variables if v in env}
-        plain = all(local.bound for local in mine.values()) and pushable(node.operator).issuperset(mine)
+        plain = all(local.bound for local in mine.values()) and node.operator.pushable.issuperset(mine)
         if plain and not _branches(node.operator):
             each: Continue = lambda f2, e, w: point.then(f2, {**env, **e}, w)  # noqa: E731
             self.down(f, node, state, point.within(mine, each))
@@ -435,7 +406,7 @@ class Compiler:
         Variables that may be unbound are pushed when they are bound, with one probe for each combination.
         `raw`: pushes only variables that the operator always binds, so that it returns its own values.
         """
-        able = pushable(node.operator) & node.operator.always if raw else pushable(node.operator)
+        able = node.operator.pushable & node.operator.always if raw else node.operator.pushable
         fixed = [v for v in node.operator.variables if v in env and env[v].bound and v in able]
         choices = [v for v in node.operator.variables if v in env and not env[v].bound and v in able]
         choices = choices[:_MOST_CHOICES]
@@ -467,7 +438,7 @@ class Compiler:
         parent = node.parent
         assert parent is not None
         point = self._above(parent, env, weight)
-        match delta_term(parent.operator, node.index):
+        match parent.operator.delta_term(node.index):
             case Times(factors):
                 rest = [
                     (child, factor.state)  # type: ignore[union-attr]
@@ -502,7 +473,7 @@ class Compiler:
             shared &= frozenset(node.operator.variables)
         if not node.gathers or node.parent is None or isinstance(node.parent.operator, op.Keeping):
             return None
-        term = delta_term(node.parent.operator, 1)
+        term = node.parent.operator.delta_term(1)
         assert isinstance(term, Times)
         left = node.parent.children[0]
         return join.Reader(left, term.factors[0].state, shared & left.operator.always)  # type: ignore[union-attr]
@@ -517,7 +488,7 @@ def agreement(node: Node, env: Env, own: Mapping[Var, str]) -> list[str]:
     tests = []
     for variable, name in own.items():
         local = env.get(variable)
-        if local is None or (local.bound and variable in pushable(node.operator)):
+        if local is None or (local.bound and variable in node.operator.pushable):
             continue
         ways = [] if local.bound else [f"not {local.name}"]
         ways += [] if variable in node.operator.always else [f"not {name}"]
@@ -563,6 +534,6 @@ def _branches(operator: op.Operator) -> bool:
             op.Project(source, _) | op.Filter(_, source) | op.Extend(source, _, _) | op.Template(source, _, _)
         ):
             return _branches(source)
-        case op.LeftJoin(left, _, _) | op.Semi(left, _, _, _) | op.Mark(left, _, _):
-            return _branches(left)
+        case op.TwoSided():
+            return _branches(operator.left)
     return False

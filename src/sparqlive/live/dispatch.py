@@ -129,15 +129,11 @@ class Dispatcher:
                 if not entry:
                     self._forget(plan, leaf, parameters)
 
-    def _entry(
-        self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
-    ) -> dict[_Leaf, int]:
+    def _entry(self, plan: Maintained, leaf: op.QuadLeaf, parameters: Mapping[Var, int]) -> dict[_Leaf, int]:
         table, key = self._place(plan, leaf, parameters)
         return table.setdefault(key, {})
 
-    def _forget(
-        self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
-    ) -> None:
+    def _forget(self, plan: Maintained, leaf: op.QuadLeaf, parameters: Mapping[Var, int]) -> None:
         table, key = self._place(plan, leaf, parameters)
         del table[key]
         if not table and isinstance(leaf, op.Scan):
@@ -148,12 +144,12 @@ class Dispatcher:
                 del tables[predicate]
 
     def _place(
-        self, plan: Maintained, leaf: op.Scan | op.Names | op.Nodes, parameters: Mapping[Var, int]
+        self, plan: Maintained, leaf: op.QuadLeaf, parameters: Mapping[Var, int]
     ) -> tuple[dict[Any, dict[_Leaf, int]], Any]:
         """The table of a leaf, and its key there."""
         scope = scope_of(plan.compiler.terms.dictionary, leaf.graph)
         self._quads.watch(scope)
-        if isinstance(leaf, op.Nodes | op.Names):
+        if not isinstance(leaf, op.Scan):
             return self._by_leaf, ("nodes" if isinstance(leaf, op.Nodes) else "names", scope)
         predicate, positions, key = _constants(plan, leaf, parameters)
         tables = self._tables.setdefault(scope, {}).setdefault(predicate, {})

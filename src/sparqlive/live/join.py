@@ -18,7 +18,6 @@ from sparqlive.live.extend import Item
 from sparqlive.live.search import Part, Search
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.keys import pushable
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.column_tests import ColumnTest, column_test
 
@@ -111,9 +110,9 @@ def _read_keys(
     operator, asking = node.operator, reader.node.operator
     if any(v in env for v in operator.variables):
         return "", {}
-    certain = reader.shared & pushable(asking)
+    certain = reader.shared & asking.pushable
     given = [v for v in asking.variables if v in certain and v in env and env[v].bound]
-    wanted = [v for v in asking.variables if v in certain and v in operator.always & pushable(operator)]
+    wanted = [v for v in asking.variables if v in certain and v in operator.always & operator.pushable]
     if not given or not wanted:
         return "", {}
     probe = compiler.probe(reader.node, reader.state, given, wanted)

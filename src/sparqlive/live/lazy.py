@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from sparqlive.live import column_rows, group_columns, window_columns
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.keys import pushable
 from sparqlive.runtime.deadline import gathers
 from sparqlive.sparql.algebra import Var
 from sparqlive.zset.blocks import Block, blocks_of, rows_in
@@ -202,7 +201,7 @@ def path_of(compiler: Compiler, node: Node, bound: Sequence[Var]) -> Callable[..
     operator, source = node.operator, node.children[0]
     assert isinstance(operator, op.Closure)
     at, to = source.operator.variables[:2]
-    able = pushable(source.operator)
+    able = source.operator.pushable
     id_of = compiler.terms.dictionary.id_of
     is_start = not isinstance(operator.start, Var) or operator.start in bound
     is_end = not isinstance(operator.end, Var) or operator.end in bound

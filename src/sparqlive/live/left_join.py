@@ -9,7 +9,6 @@ from sparqlive.live.code import LAZY, Env, Function, Local, Point, times, tuple_
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
-from sparqlive.plan.keys import keys_of_flips
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> Non
     """
     operator = node.operator
     assert isinstance(operator, op.LeftJoin)
-    keys = keys_of_flips(operator)
+    keys = operator.flip_keys
     if keys is None:
         semi.whole_row_flips(compiler, f, node, left_state, _flip_whole_row)
         return

@@ -309,7 +309,7 @@ class Maintained:
             run = rows.whole() if isinstance(rows, Relation) else None
             self.take({number: change_between(dict(rows.items()) if run is None else run, content)})
 
-    def leaves(self) -> Iterator[tuple[int, op.Scan | op.Names | op.Nodes]]:
+    def leaves(self) -> Iterator[tuple[int, op.QuadLeaf]]:
         """The leaves whose changes are this plan's inputs, by number."""
         return self._compiler.leaves()
 

@@ -24,7 +24,7 @@ from sparqlive.plan.description import described_by
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.follow_steps import follow_steps
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
-from sparqlive.plan.rewrites.walk import operators_of, with_children
+from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.quads.current import Quads
 from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT
 from sparqlive.quads.snapshot import Snapshot
@@ -49,7 +49,7 @@ def reads_of(plan: op.Operator) -> frozenset[tuple[op.GraphChoice, Term | None]]
     """The graphs and predicates that a plan reads; None: all predicates."""
     read: set[tuple[op.GraphChoice, Term | None]] = set()
     for leaf in operators_of(plan):
-        if isinstance(leaf, op.Scan | op.Names | op.Nodes):
+        if isinstance(leaf, op.QuadLeaf):
             predicate = leaf.predicate if isinstance(leaf, op.Scan) else None
             read.add((leaf.graph, None if isinstance(predicate, Var) else predicate))
     return frozenset(read)
@@ -157,7 +157,7 @@ class _Volatile:
         """Replaces the parts of a plan that call volatile functions by tables."""
         if isinstance(plan, op.Shared):
             if plan not in self._shared:
-                self._shared[plan] = with_children(plan, [self.settle(plan.source)])
+                self._shared[plan] = plan.with_children([self.settle(plan.source)])
             return self._shared[plan]
         chain, source = _chain(plan)
         if any(_volatile_in(step) for step in chain):
@@ -170,7 +170,7 @@ class _Volatile:
                 f"{name}() is used where it has no single value per solution. "
                 f"Bind it to a variable with BIND, and use the variable."
             )
-        return with_children(plan, [self.settle(child) for child in plan.children])
+        return plan.with_children([self.settle(child) for child in plan.children])
 
     def _table(self, plan: op.Operator, chain: list[op.Filter | op.Extend], source: op.Operator) -> op.Table:
         solutions = compute_once(self.settle(source), self._quads, self._terms)

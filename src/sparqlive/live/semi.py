@@ -15,7 +15,6 @@ from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.plan.expressions import mentioned
-from sparqlive.plan.keys import keys_of_flips
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Poi
 def tester(compiler: Compiler, node: Node, state: State, env: Env) -> str:
     """A call that returns whether the left solution in `env` has a match on the right."""
     operator, right = node.operator, node.children[1]
-    assert isinstance(operator, op.LeftJoin | op.Semi | op.Mark)
+    assert isinstance(operator, op.TwoSided)
     condition = operator.condition if isinstance(operator, op.LeftJoin) else None
     read = mentioned(condition) if condition is not None else frozenset()
     arguments = [
@@ -126,7 +125,7 @@ def flips_with(compiler: Compiler, f: Function, node: Node, left_state: State, o
     """Writes A' ⋈ flips(B, ΔB) over the gathered change of the right side."""
     operator = node.operator
     assert isinstance(operator, op.Semi | op.Mark)
-    keys = keys_of_flips(operator)
+    keys = operator.flip_keys
     if keys is None:
 
         def flip_row(compiler: Compiler, f: Function, node: Node, env: Env) -> None:
@@ -161,7 +160,7 @@ def whole_row_flips(
     `touched` maps a left solution to its weight and to the changed matches.
     """
     operator = node.operator
-    assert isinstance(operator, op.LeftJoin | op.Semi | op.Mark)
+    assert isinstance(operator, op.TwoSided)
     left, right = operator.left, operator.right
     f.line("touched = {}")
     changed = {v: Local(f.fresh(), v in right.always) for v in right.variables}
@@ -186,7 +185,7 @@ def whole_row_flips(
 def _gather(
     compiler: Compiler,
     f: Function,
-    operator: op.LeftJoin | op.Semi | op.Mark,
+    operator: op.TwoSided,
     changed: Env,
     own: dict[Var, str],
 ) -> None:

@@ -15,7 +15,7 @@ from sparqlive.live.group import BYTES_PER_GROUP, Grouped, Groups, beginning
 from sparqlive.live.terms import Terms
 from sparqlive.live.total_columns import TotalColumns
 from sparqlive.plan import operators as op
-from sparqlive.plan.totals import follows_from_totals, places_of_others, width
+from sparqlive.plan.totals import places_of_others, width
 from sparqlive.sparql.aggregates import Group
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Relation, Row, change_between
@@ -26,7 +26,7 @@ Rows = Mapping[Row, int] | Run
 
 def state(operator: op.Group, terms: Terms) -> Grouped:
     """The state of a Group."""
-    return (TotalGroups if follows_from_totals(operator) else Groups)(operator, terms)
+    return (TotalGroups if operator.follows_from_totals else Groups)(operator, terms)
 
 
 class _Known:

@@ -1,7 +1,8 @@
-"""The delta rules, derived symbolically. They are defined only here.
+"""The language of the delta rules, which are derived symbolically.
 
-A rule is a sum with one term per input of an operator. The term contains the change of that input (Δ) and the
-old or new content of the others. Executors evaluate these expressions; they do not choose states themselves.
+Each operator gives its rule in its file in `plan/operators/`, and nothing else does. A rule is a sum with one
+term per input of the operator. The term contains the change of that input (Δ) and the old or new content of
+the others. Executors evaluate these expressions; they do not choose states themselves.
 With A' = A + ΔA:
 
 | operator | ΔP | theorem |
@@ -18,10 +19,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Expression as Condition
+
+if TYPE_CHECKING:
+    from sparqlive.plan import operators as op
 
 
 class State(Enum):
@@ -73,7 +76,7 @@ class Outer:
 class Tested:
     """Left solutions kept (⋉), dropped (⊖) or marked, depending on whether a right one matches."""
 
-    operator: op.Semi | op.Mark
+    operator: op.TwoSided
     left: Of
     right: Of
 
@@ -86,7 +89,7 @@ class Flips:
     are reversed. For a mark: minus the old mark, plus the new one.
     """
 
-    operator: op.LeftJoin | op.Semi | op.Mark
+    operator: op.TwoSided
 
 
 @dataclass(frozen=True)
@@ -108,39 +111,6 @@ class Redone:
 Rule: TypeAlias = Of | Times | Plus | Apply | Outer | Tested | Flips | Signs | Redone
 
 
-def delta_rule(operator: op.Operator) -> Plus:
-    """Returns ΔP. The i-th term has the change of the i-th input. A leaf changes by the Δ of its quads."""
-    match operator:
-        case op.Join(parts):
-            return Plus(tuple(_join_term(parts, changed) for changed in range(len(parts))))
-        case op.LeftJoin(left, right, condition):
-            from_left = Outer(Of(State.DELTA, left), Of(State.OLD, right), condition)
-            from_right = Plus((Of(State.DELTA, right), Flips(operator)))
-            return Plus((from_left, Times((Of(State.NEW, left), from_right))))
-        case op.Semi(left, right, _, _) | op.Mark(left, right, _):
-            tested = Tested(operator, Of(State.DELTA, left), Of(State.OLD, right))
-            return Plus((tested, Times((Of(State.NEW, left), Flips(operator)))))
-        case op.Distinct(source):
-            return Plus((Signs(operator, Of(State.DELTA, source)),))
-        case op.Keyed():
-            return Plus((Redone(operator, Of(State.DELTA, operator.source)),))
-        case (
-            op.Filter() | op.Extend() | op.Project() | op.Template() | op.Union() | op.Stored() | op.Shared()
-        ):
-            return Plus(tuple(Apply(operator, Of(State.DELTA, child)) for child in operator.children))
-        case _:
-            assert not operator.children, f"no delta rule for {type(operator).__name__}"
-            return Plus(())
-
-
-def delta_term(operator: op.Operator, changed: int) -> Rule:
-    """Returns one term of the rule: the one for the change of one input."""
-    if isinstance(operator, op.Join):  # a join of many parts has many long terms
-        return _join_term(operator.parts, changed)
-    return delta_rule(operator).terms[changed]
-
-
-def _join_term(parts: tuple[op.Operator, ...], changed: int) -> Times:
-    """Inputs before the changed one are read in their new state, those after it in their old state."""
-    states = [State.NEW] * changed + [State.DELTA] + [State.OLD] * (len(parts) - changed - 1)
-    return Times(tuple(Of(state, part) for state, part in zip(states, parts, strict=True)))
+def linear(operator: op.Operator) -> Plus:
+    """ΔP(A, B, …) = P(ΔA) + P(ΔB) + …, for a linear operator."""
+    return Plus(tuple(Apply(operator, Of(State.DELTA, child)) for child in operator.children))

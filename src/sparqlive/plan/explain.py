@@ -26,15 +26,11 @@ from sparqlive.plan.delta import (
     State,
     Tested,
     Times,
-    delta_rule,
 )
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
-from sparqlive.plan.keys import keys_of_flips
 from sparqlive.plan.parts import independent_parts
-from sparqlive.plan.totals import follows_from_totals
-from sparqlive.plan.wording import Node, Words, name_operators, text_of_expression, text_of_term
+from sparqlive.plan.wording import Node, Words, name_operators, text_of_expression
 from sparqlive.sparql import html
-from sparqlive.sparql.algebra import Expression, Var
 
 __all__ = ["RESULT", "Explained", "PlanStep", "StoredState", "explain", "explain_plan", "text_of_expression"]
 
@@ -155,7 +151,7 @@ class _Explanation:
     def _text(self, node: Node) -> str:
         if self._is_product(node):
             return "product of parts that share no variable"
-        return self._words.operator(node.operator)
+        return node.operator.words(self._words)
 
     def plan(self) -> Iterator[str]:
         lines = []
@@ -225,24 +221,10 @@ class _Explanation:
 
     def _description_of_state(self, node: Node) -> str | None:
         """Describes what an operator stores below the result."""
-        match node.operator:
-            case op.Distinct() if not (self._is_stored_in_parts and node in self._results):
-                return "the count of each solution before duplicates are removed"
-            case op.Group() if follows_from_totals(node.operator):
-                return "the totals of each group, and the values that they leave out"
-            case op.Group():
-                return "the values of each group, and the state of its aggregates"
-            case op.Closure() as closure:
-                return f"its steps, and {self._what_is_reached(closure)}"
-            case op.Window():
-                return "the input solutions, in order"
-            case op.Numbered():
-                return "the count of each solution"
-            case op.Stored() as stored:
-                return self._why_stored(stored)
-            case op.Shared() if not node.again:
-                return "the solutions that several operators read"
-        return None
+        is_result = self._is_stored_in_parts and node in self._results
+        if node.again or (is_result and isinstance(node.operator, op.Distinct)):
+            return None
+        return node.operator.stored_words(self._words)
 
     def _stored_states(self, node: Node) -> Iterator[StoredState]:
         what = self._description_of_state(node)
@@ -256,22 +238,6 @@ class _Explanation:
     def _stored_state(self, what: str, key: int | None) -> StoredState:
         rows, size = (None, None) if key is None else self._sizes.get(key, (None, None))
         return StoredState(what, rows, size)
-
-    def _what_is_reached(self, closure: op.Closure) -> str:
-        if not isinstance(closure.start, Var):
-            return f"the tree of nodes that {text_of_term(closure.start)} reaches"
-        if not isinstance(closure.end, Var):
-            return f"the tree of nodes that reach {text_of_term(closure.end)}"
-        return "the nodes that each node reaches, shared within a cycle"
-
-    def _why_stored(self, stored: op.Stored) -> str:
-        reasons = []
-        for variable in dict.fromkeys(v for keys in stored.keys for v in keys):
-            why = "is computed" if _is_computed(variable, stored) else "may be unbound"
-            reasons.append(f"{self._words.variable(variable)} {why}")
-        if not reasons:
-            return "there is no shared variable to look it up by"
-        return f"its keys cannot be pushed down to the quads: {', '.join(reasons)}"
 
     def _size(self, key: int) -> str:
         if key not in self._sizes:
@@ -369,14 +335,6 @@ def _below_linear(node: Node) -> Node:
     return node
 
 
-def _is_computed(variable: Var, operator: op.Operator) -> bool:
-    if isinstance(operator, op.Extend) and operator.variable == variable:
-        return True
-    if isinstance(operator, op.Shared):
-        return False
-    return any(_is_computed(variable, child) for child in operator.children)
-
-
 class _RuleWriter:
     """Writes the delta rule of one operator in the paper's notation."""
 
@@ -390,7 +348,7 @@ class _RuleWriter:
         if self._node.is_leaf:
             yield left + ("0" if self._node.constant else f"{self._node.name}(ΔG)")
             return
-        terms = [term for term in delta_rule(self._node.operator).terms if not self._is_zero(term)]
+        terms = [term for term in self._node.operator.delta_rule().terms if not self._is_zero(term)]
         texts = [self._term(term, alone=len(terms) == 1) for term in terms] or ["0"]
         line = left + " + ".join(texts)
         if len(line) <= _WIDTH:
@@ -399,8 +357,8 @@ class _RuleWriter:
             yield left + texts[0]
             yield from (" " * (len(left) - 2) + f"+ {term}" for term in texts[1:])
         operator = self._node.operator
-        if isinstance(operator, op.LeftJoin | op.Semi | op.Mark) and not self._node.children[1].constant:
-            yield f"    {self._flips(operator)}"
+        if isinstance(operator, op.TwoSided) and not self._node.children[1].constant:
+            yield f"    {operator.words_of_flips(self._words)}"
 
     def _is_zero(self, rule: Rule) -> bool:
         """Whether a term contains the change of something that never changes."""
@@ -433,14 +391,12 @@ class _RuleWriter:
             case Plus(terms):
                 return " + ".join(self._rule(term) for term in terms if not self._is_zero(term))
             case Apply(operator, argument):
-                return self._applied(operator, self._rule(argument))
+                return operator.applied(self._rule(argument), self._words)
             case Outer(left, right, condition):
-                sign = "⟕" if condition is None else f"⟕_{{{self._expression(condition)}}}"
+                sign = "⟕" if condition is None else f"⟕_{{{self._words.expression(condition)}}}"
                 return f"{self._rule(left)} {sign} {self._rule(right)}"
-            case Tested(op.Semi(_, _, keep, _), left, right):
-                return f"{self._rule(left)} {'⋉' if keep else '⊖'} {self._rule(right)}"
-            case Tested(_, left, right):
-                return f"mark({self._rule(left)}, {self._rule(right)})"
+            case Tested(operator, left, right):
+                return operator.tested(self._rule(left), self._rule(right))
             case Flips():
                 right_side = self._node.children[1]
                 return f"flips({_state(right_side, State.OLD)}, {_state(right_side, State.DELTA)})"
@@ -455,41 +411,12 @@ class _RuleWriter:
         text = self._rule(rule)
         return f"({text})" if isinstance(rule, Plus) else text
 
-    def _applied(self, operator: op.Operator, argument: str) -> str:
-        match operator:
-            case op.Filter(condition, _):
-                return f"σ_{{{self._expression(condition)}}}({argument})"
-            case op.Project(_, columns):
-                return f"π_{{{','.join(map(self._words.variable, columns))}}}({argument})"
-            case op.Extend(_, variable, expression):
-                binding = f"{self._words.variable(variable)} := {self._expression(expression)}"
-                return f"extend_{{{binding}}}({argument})"
-            case op.Union() | op.Stored() | op.Shared():
-                return argument
-            case _:
-                return f"{type(operator).__name__.lower()}({argument})"
-
-    def _expression(self, expression: Expression) -> str:
-        return text_of_expression(expression, self._words.variable)
-
     def _child(self, operator: op.Operator, count: bool = True) -> Node:
         """Returns the child that a rule refers to. An operator that occurs twice is taken in input order."""
         found = [child for child in self._node.children if child.operator is operator]
         place = self._occurrences[id(operator)] % len(found)
         self._occurrences[id(operator)] += count
         return found[place]
-
-    def _flips(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
-        keys = keys_of_flips(operator)
-        if keys:
-            return f"flips by {self._words.text_of_list(keys)}"
-        if keys is not None:
-            return "flips of the whole right side at once: there is no shared variable"
-        if isinstance(operator, op.LeftJoin) and operator.condition is not None:
-            return "flips by whole left solutions: the condition is tested on each pair (also in ⋈)"
-        maybe = operator.left.maybe | operator.right.maybe
-        unbound = [v for v in op.shared(operator.left, operator.right) if v in maybe]
-        return f"flips by whole left solutions: {self._words.text_of_list(unbound)} may be unbound"
 
 
 def _state(node: Node, state: State) -> str:

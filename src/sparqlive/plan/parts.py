@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sparqlive.plan import operators as op
-from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.rewrites.flatten_joins import flatten_joins
 from sparqlive.sparql.algebra import Var
 
@@ -34,24 +33,11 @@ def _split(plan: op.Operator) -> list[op.Operator]:
                 for piece in _split(part):
                     pieces = _together(pieces, frozenset(piece.variables), _joined_with(piece))
             return _ground_together(pieces)
-        case op.Filter(condition, source):
-            return _together(_split(source), mentioned(condition), lambda part: op.Filter(condition, part))
-        case op.Extend(source, variable, expression):
-            pieces = _split(source)
-            return _together(
-                pieces, mentioned(expression), lambda part: op.Extend(part, variable, expression)
-            )
+        case op.Filter() | op.Extend() | op.TwoSided():
+            first, *others = plan.children
+            return _together(_split(first), plan.reads, lambda part: plan.with_children([part, *others]))
         case op.Project(source, columns):
             return [_projected(piece, columns) for piece in _split(source)]
-        case op.LeftJoin(left, right, on):
-            keys = frozenset(right.variables) | (mentioned(on) if on is not None else frozenset())
-            return _together(_split(left), keys, lambda part: op.LeftJoin(part, right, on))
-        case op.Semi(left, right, keep, domain):
-            keys = frozenset(right.variables)
-            return _together(_split(left), keys, lambda part: op.Semi(part, right, keep, domain))
-        case op.Mark(left, right, variable):
-            keys = frozenset(right.variables)
-            return _together(_split(left), keys, lambda part: op.Mark(part, right, variable))
         case op.Distinct(source):
             return [op.Distinct(piece) for piece in _split(source)]
     return [plan]

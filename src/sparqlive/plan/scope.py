@@ -102,8 +102,8 @@ def _is_node(variable: Var, plan: op.Operator, graph: op.GraphChoice) -> bool:
             return any(_is_node(variable, part, graph) for part in parts)
         case op.Union(parts):
             return all(_is_node(variable, part, graph) for part in parts)
-        case op.LeftJoin(left, _, _) | op.Semi(left, _, _, _) | op.Mark(left, _, _):
-            return _is_node(variable, left, graph)
+        case op.TwoSided():
+            return _is_node(variable, plan.left, graph)
         case op.Filter(_, source) | op.Project(source, _) | op.Distinct(source) | op.Shared(source):
             return _is_node(variable, source, graph)
         case op.Extend(source, other, _):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeAlias
 
-from sparqlive.plan.expressions import rename
 from sparqlive.plan.operators import Listing, Operator, Order, kept_of
+from sparqlive.plan.renaming import rename
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.sparql.algebra import Var
 

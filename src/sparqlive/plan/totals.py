@@ -9,20 +9,12 @@ totals, the same on every executor; a change removes the old one and adds the ne
 from __future__ import annotations
 
 from sparqlive.plan import operators as op
-from sparqlive.sparql.aggregates import SUMS
 
 WEIGHTS = "weights"
 """How many rows a group has."""
 COUNTS = ("errors", "count", "decimals")
 _WIDE = ("whole_", "fraction_")
 _OTHERS = "others_"
-
-
-def follows_from_totals(operator: op.Operator) -> bool:
-    """Whether the totals of a group's rows determine its result, except for numbers that they leave out."""
-    return isinstance(operator, op.Group) and all(
-        aggregate.name in ("COUNT", *SUMS) and not aggregate.distinct for _, aggregate in operator.aggregates
-    )
 
 
 def total_names(operator: op.Group) -> list[str]:

@@ -16,16 +16,15 @@ from sparqlive.errors import Unsupported
 from sparqlive.plan import operators as op
 from sparqlive.plan.description import TRIPLE, description
 from sparqlive.plan.expressions import (
-    all_variables,
     conjuncts,
     contains_exists,
     mentioned,
-    rename,
     replace_exists,
     variables_in,
 )
 from sparqlive.plan.modifiers import Select, follows, modifiers, window
 from sparqlive.plan.paths import Paths
+from sparqlive.plan.renaming import all_variables, rename
 from sparqlive.plan.scope import Scope
 from sparqlive.plan.substitution import is_join, may_have_no_steps
 from sparqlive.rdf.dictionary import hash_of

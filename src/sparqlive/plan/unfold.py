@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from pyoxigraph import NamedNode
 
 from sparqlive.plan import operators as op
-from sparqlive.plan.expressions import all_variables, rename
+from sparqlive.plan.renaming import all_variables, rename
 from sparqlive.plan.rewrites.walk import bottom_up, operators_of
 from sparqlive.rdf.reserved import VIEW_SCHEME
 from sparqlive.sparql import algebra as al

@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from pyoxigraph import Literal, NamedNode
+from pyoxigraph import Literal
 
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Term, Var, VarOrTerm
 
-_MOST_ROWS = 3
 _XSD = "http://www.w3.org/2001/XMLSchema#"
-_TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _SHORT_LITERALS = {
     f"{_XSD}integer": re.compile(r"[+-]?\d+"),
     f"{_XSD}decimal": re.compile(r"[+-]?\d*\.\d+"),
@@ -138,10 +136,10 @@ class Node:
 
     def name_all(self) -> None:
         """Names and numbers this node and all below it."""
-        totals = Counter(_letter(node.operator) for node in self.top_down())
+        totals = Counter(node.operator.letter for node in self.top_down())
         used: Counter[str] = Counter()
         for node in self.top_down():
-            letter = _letter(node.operator)
+            letter = node.operator.letter
             used[letter] += 1
             node.name = letter if totals[letter] == 1 and letter != "T" else f"{letter}{used[letter]}"
         for number, node in enumerate(self.bottom_up()):
@@ -158,37 +156,6 @@ class Node:
         yield self
 
 
-def _letter(operator: op.Operator) -> str:
-    match operator:
-        case op.Scan():
-            return "T"
-        case op.Names() | op.Nodes():
-            return "N"
-        case op.Table() | op.Parameters():
-            return "V"
-        case op.Extend():
-            return "E"
-        case op.Semi(_, _, _, domain):
-            return "X" if domain is None else "M"
-        case op.Mark():
-            return "K"
-        case op.Group():
-            return "R"
-        case op.Closure():
-            return "C"
-        case op.Window():
-            return "W"
-        case op.Shared():
-            return "A"
-        case (
-            op.Join() | op.Filter() | op.Project() | op.Union() | op.LeftJoin() | op.Distinct() | op.Stored()
-        ):
-            return type(operator).__name__[0]
-        case op.Template() | op.Numbered():
-            return "Q"
-    raise AssertionError(type(operator).__name__)
-
-
 def name_operators(plan: op.Operator) -> Node:
     """Names each operator of a plan: a letter for its kind, and a number if there are several.
 
@@ -200,7 +167,7 @@ def name_operators(plan: op.Operator) -> Node:
 
 
 class Words:
-    """Writes the variables and operators of one plan. Hidden variables are named at their first use."""
+    """Writes the variables and expressions of one plan. Hidden variables are named at their first use."""
 
     def __init__(self) -> None:
         self.hidden: dict[Var, str] = {}
@@ -223,132 +190,30 @@ class Words:
     def text_of_list(self, variables: Iterable[Var], maybe: Iterable[Var] = ()) -> str:
         return " ".join(map(self.marker(maybe), variables))
 
-    def _with_marks(self, expression: Expression, always: frozenset[Var]) -> str:
+    def with_marks(self, expression: Expression, always: frozenset[Var]) -> str:
+        """Writes an expression, and marks its variables that are not always bound."""
         return text_of_expression(expression, self.marker(mentioned(expression) - always))
 
-    def operator(self, operator: op.Operator) -> str:
-        match operator:
-            case op.Scan():
-                return self._scan(operator)
-            case op.Names(graph):
-                return (
-                    f"whether {graph.name} exists"
-                    if isinstance(graph, op.OneGraph)
-                    else self._named_graphs(graph)
-                )
-            case op.Nodes(graph, variable):
-                return self._in_graph(f"each node as {self.variable(variable)}", graph)
-            case op.Table():
-                return self._table(operator)
-            case op.Join(parts):
-                times = Counter(v for part in parts for v in part.variables)
-                return f"join{self._on([v for v, number in times.items() if number > 1], operator.maybe)}"
-            case op.Filter(condition, source):
-                return f"filter {self._with_marks(condition, source.always)}"
-            case op.Extend(source, variable, expression):
-                value = self._with_marks(expression, source.always)
-                return f"bind {value} as {self.text_of_list([variable], operator.maybe)}"
-            case op.Project(_, columns):
-                return f"project {self.text_of_list(columns, operator.maybe) or 'no variables'}"
-            case op.Template(_, columns, rows):
-                listed = " . ".join(" ".join(map(self._position, row)) for row in rows)
-                return f"template {{ {listed} }} as {self.text_of_list(columns, operator.maybe)}"
-            case op.Numbered(_, _, variable):
-                return f"number the occurrences of each solution as {self.variable(variable)}"
-            case op.LeftJoin() | op.Semi() | op.Mark():
-                return self._two_sided(operator)
-            case op.Group():
-                return self._group(operator)
-            case op.Closure(_, keys, start, end):
-                within = f" within each {self.text_of_list(keys)}" if keys else ""
-                return f"paths from {self._position(start)} to {self._position(end)}{within}"
-            case op.Window():
-                return self._window(operator)
-            case op.Shared():
-                return "shared, computed and stored once for all its readers"
-            case op.Stored(_, keys):
-                listed = ", ".join(self.text_of_list(key, operator.maybe) or "no variable" for key in keys)
-                return f"stored, looked up by {listed}"
-            case op.Union() | op.Distinct() | op.Parameters():
-                return type(operator).__name__.lower()
-        raise AssertionError(type(operator).__name__)
+    def expression(self, expression: Expression) -> str:
+        return text_of_expression(expression, self.variable)
 
-    def _two_sided(self, operator: op.LeftJoin | op.Semi | op.Mark) -> str:
-        left, right = operator.left, operator.right
-        on = self._on(op.shared(left, right), left.maybe | right.maybe)
-        match operator:
-            case op.LeftJoin(_, _, condition):
-                if condition is None:
-                    return f"optional{on}"
-                return f"optional{on} if {self._with_marks(condition, left.always | right.always)}"
-            case op.Semi(_, _, keep, domain):
-                if domain is None:
-                    return f"{'exists' if keep else 'not exists'}{on}"
-                one = (
-                    f", with one of {self.text_of_list(domain)} bound on both sides"
-                    if operator.tests_domain
-                    else ""
-                )
-                return f"minus{on}{one}"
-            case op.Mark(_, _, variable):
-                return f"mark {self.variable(variable)}: exists{on}"
+    def position(self, term: VarOrTerm) -> str:
+        return self.variable(term) if isinstance(term, Var) else text_of_term(term)
 
-    def _group(self, group: op.Group) -> str:
-        by = f"group by {self.text_of_list(group.keys, group.maybe)}" if group.keys else "one group"
-        aggregates = [
-            f"{self._with_marks(aggregate, group.source.always)} as {self.text_of_list([v], group.maybe)}"
-            for v, aggregate in group.aggregates
-        ]
-        if group.member is None:
-            return ": ".join([by, *([", ".join(aggregates)] if aggregates else [])])
-        return f"{by}, including groups without {self.variable(group.member)}: {', '.join(aggregates)}"
-
-    def _window(self, window: op.Window) -> str:
-        count = "all" if window.limit is None else f"the first {window.limit:,}"
-        after = f" after the first {window.offset:,}" if window.offset else ""
-        marked = self.marker(window.maybe)
-        keys = [f"{marked(v)}{' descending' if descending else ''}" for v, descending in window.order]
-        by = f", ordered by {', '.join(keys)}" if keys else ", in term order"
-        each = f", for each {self.text_of_list(window.keys, window.maybe)}" if window.keys else ""
-        return f"{count}{after}{by}{each}"
-
-    def _on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
+    def on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
         listed = self.text_of_list(variables, maybe)
         return f" on {listed}" if listed else " without shared variables"
 
-    def _scan(self, scan: op.Scan) -> str:
-        predicate = "a" if scan.predicate == _TYPE else self._position(scan.predicate)
-        text = f"{self._position(scan.subject)} {predicate} {self._position(scan.object)}"
-        if scan.excluded:
-            text += f" with {predicate} none of {' '.join(map(str, scan.excluded))}"
-        return self._in_graph(text, scan.graph)
-
-    def _position(self, term: VarOrTerm) -> str:
-        return self.variable(term) if isinstance(term, Var) else text_of_term(term)
-
-    def _in_graph(self, text: str, graph: op.GraphChoice) -> str:
+    def in_graph(self, text: str, graph: op.GraphChoice) -> str:
         match graph:
             case op.OneGraph(name):
                 return text if name is None else f"GRAPH {name} {{ {text} }}"
-            case op.NamedGraphs(variable, names):
-                among = "" if names is None else f" among {' '.join(map(str, names)) or 'none'}"
-                return f"GRAPH {self.variable(variable)} {{ {text} }}{among}"
+            case op.NamedGraphs(variable):
+                return f"GRAPH {self.variable(variable)} {{ {text} }}{self.among(graph)}"
             case op.MergedGraphs(None):
                 return f"{text} in the union of all graphs"
             case op.MergedGraphs(names):
                 return f"{text} in {'the union of ' + ' '.join(map(str, names)) if names else 'no graph'}"
 
-    def _named_graphs(self, graph: op.NamedGraphs) -> str:
-        among = "" if graph.names is None else f" among {' '.join(map(str, graph.names)) or 'none'}"
-        return f"each named graph as {self.variable(graph.variable)}{among}"
-
-    def _table(self, table: op.Table) -> str:
-        if not table.columns:
-            return f"{len(table.rows)} empty solution{'' if len(table.rows) == 1 else 's'}"
-        rows = [
-            " ".join("UNDEF" if term is None else text_of_term(term) for term in row)
-            for row in table.rows[:_MOST_ROWS]
-        ]
-        left = len(table.rows) - len(rows)
-        more = f" … {left} more" if left else ""
-        return f"values {self.text_of_list(table.columns, table.maybe)} {{ {', '.join(rows)}{more} }}"
+    def among(self, graph: op.NamedGraphs) -> str:
+        return "" if graph.names is None else f" among {' '.join(map(str, graph.names)) or 'none'}"

@@ -9,8 +9,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from sparqlive.plan import operators as op
-from sparqlive.plan.keys import pushable
-from sparqlive.plan.rewrites.walk import with_children
 
 
 def follow_steps(plan: op.Operator) -> op.Operator:
@@ -23,12 +21,12 @@ def _once(plan: op.Shared) -> op.Operator:
 
 
 def _followed(plan: op.Operator) -> op.Operator:
-    plan = with_children(plan, [follow_steps(child) for child in plan.children])
+    plan = plan.with_children([follow_steps(child) for child in plan.children])
     if not isinstance(plan, op.Closure) or not isinstance(plan.source, op.Union):
         return plan
     ends = plan.source.variables[:2]
     parts = tuple(
-        part if pushable(part).issuperset(ends) else op.Stored(part, tuple((end,) for end in ends))
+        part if part.pushable.issuperset(ends) else op.Stored(part, tuple((end,) for end in ends))
         for part in plan.source.parts
     )
-    return with_children(plan, [op.Union(parts)])
+    return plan.with_children([op.Union(parts)])

@@ -15,7 +15,7 @@ from pyoxigraph import Literal
 
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
-from sparqlive.plan.rewrites.walk import bottom_up, with_children
+from sparqlive.plan.rewrites.walk import bottom_up
 from sparqlive.sparql.algebra import Call, Constant, Var
 from sparqlive.sparql.expressions import volatile_function
 
@@ -27,9 +27,10 @@ def split_optional(plan: op.Operator) -> op.Operator:
 def _split_parts(plan: op.Operator) -> op.Operator:
     match plan:
         case op.Join(parts):
-            return with_children(plan, [_split(part, _bound_beside(part, parts)) for part in parts])
-        case op.LeftJoin(left, right, _) | op.Semi(left, right, _, _) | op.Mark(left, right, _):
-            return with_children(plan, [left, _split(right, frozenset(left.variables))])
+            return plan.with_children([_split(part, _bound_beside(part, parts)) for part in parts])
+        case op.TwoSided():
+            left, right = plan.children
+            return plan.with_children([left, _split(right, frozenset(left.variables))])
     return plan
 
 
@@ -43,7 +44,7 @@ def _bound_beside(part: op.Operator, parts: Iterable[op.Operator]) -> frozenset[
 def _split(plan: op.Operator, bound: frozenset[Var]) -> op.Operator:
     """Splits the operator if what is around it binds a variable that only its right side has."""
     if isinstance(plan, op.Project):
-        return with_children(plan, [_split(plan.source, bound & frozenset(plan.columns))])
+        return plan.with_children([_split(plan.source, bound & frozenset(plan.columns))])
     if not isinstance(plan, op.LeftJoin) or not _is_pattern(plan.left) or not _is_pattern(plan.right):
         return plan
     left, right, condition = plan.left, plan.right, plan.condition

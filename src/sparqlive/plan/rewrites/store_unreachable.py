@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from sparqlive.plan import operators as op
-from sparqlive.plan.keys import pushable
-from sparqlive.plan.rewrites.walk import with_children
 from sparqlive.sparql.algebra import Var
 
 
@@ -33,14 +31,13 @@ def _stored(plan: op.Operator) -> op.Operator:
                 children[number] = _reachable(
                     children[number], tuple(v for v in part.variables if v in partners)
                 )
-        case op.LeftJoin(left, right, _) | op.Semi(left, right, _, _) | op.Mark(left, right, _):
-            keys = op.shared(left, right)
-            children = [_reachable(child, keys) for child in children]
-    return with_children(plan, children)
+        case op.TwoSided():
+            children = [_reachable(child, plan.shared) for child in children]
+    return plan.with_children(children)
 
 
 def _reachable(plan: op.Operator, keys: tuple[Var, ...]) -> op.Operator:
-    if not plan.children or isinstance(plan, op.Stored | op.Shared) or pushable(plan) & frozenset(keys):
+    if not plan.children or isinstance(plan, op.Stored | op.Shared) or plan.pushable & frozenset(keys):
         return plan
     if _small(plan):
         return plan

@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
-from sparqlive.plan.rewrites.walk import with_children
 from sparqlive.sparql.algebra import Var
 
 
@@ -23,45 +22,23 @@ def sum_early(plan: op.Operator) -> op.Operator:
 def _narrow(plan: op.Operator, read: frozenset[Var]) -> op.Operator:
     """Reduces the right sides in a plan to `read`. Its own columns stay the same."""
     match plan:
-        case op.Project(source, columns):
-            return replace(plan, source=_narrow(source, read & frozenset(columns)))
-        case op.Filter(condition, source):
-            return replace(plan, source=_narrow(source, read | mentioned(condition)))
-        case op.Extend(source, _, expression):
-            return replace(plan, source=_narrow(source, read | mentioned(expression)))
         case op.LeftJoin(left, right, condition):
             needed = read | (mentioned(condition) if condition is not None else frozenset())
-            of_left = needed | frozenset(right.variables)
             kept = tuple(v for v in right.variables if v in needed or v in left.variables)
+            of_left, _ = plan.needed_below(read)
             right = _narrow(right, frozenset(kept))
             if kept != right.variables:
                 right = op.Project(right, kept)
             narrowed = op.LeftJoin(_narrow(left, of_left), right, condition)
             return narrowed if narrowed.variables == plan.variables else _restored(narrowed, plan)
-        case op.Semi(left, right, _, _) | op.Mark(left, right, _):
-            of_left = read | frozenset(right.variables)
-            return with_children(plan, (_narrow(left, of_left), _narrow(right, frozenset(right.variables))))
-        case op.Join(parts):
-            of_parts = [read | _others(parts, number) for number in range(len(parts))]
-            return replace(plan, parts=tuple(map(_narrow, parts, of_parts)))
-        case op.Union(parts):
-            return replace(plan, parts=tuple(_narrow(part, read) for part in parts))
-        case op.Template(source, _, _):
-            return replace(plan, source=_narrow(source, plan.read))
         case op.Shared():
             return _narrow_shared(plan)
-        case op.Keeping(source):
-            return replace(plan, source=_narrow(source, frozenset(source.variables)))
-    return plan
+    return plan.with_children(list(map(_narrow, plan.children, plan.needed_below(read))))
 
 
 @lru_cache(maxsize=256)
 def _narrow_shared(plan: op.Shared) -> op.Operator:
     return replace(plan, source=_narrow(plan.source, frozenset(plan.variables)))
-
-
-def _others(parts: tuple[op.Operator, ...], number: int) -> frozenset[Var]:
-    return frozenset(v for other, part in enumerate(parts) if other != number for v in part.variables)
 
 
 def _restored(narrowed: op.Operator, original: op.Operator) -> op.Operator:

@@ -1,25 +1,10 @@
-"""Walks through a plan, and rebuilds it with other children."""
+"""Walks through a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 
 from sparqlive.plan import operators as op
-
-
-def with_children(plan: op.Operator, children: Sequence[op.Operator]) -> op.Operator:
-    """Returns the operator with other children; itself if they are the same."""
-    if all(new is old for new, old in zip(children, plan.children, strict=True)):
-        return plan
-    match plan:
-        case op.Join() | op.Union():
-            return replace(plan, parts=tuple(children))
-        case op.LeftJoin() | op.Semi() | op.Mark():
-            return replace(plan, left=children[0], right=children[1])
-        case op.Filter() | op.Extend() | op.Project() | op.Template() | op.Keeping():
-            return replace(plan, source=children[0])
-    raise AssertionError(f"{type(plan).__name__} has no children")
 
 
 def bottom_up(rule: Callable[[op.Operator], op.Operator], plan: op.Operator) -> op.Operator:
@@ -30,7 +15,7 @@ def bottom_up(rule: Callable[[op.Operator], op.Operator], plan: op.Operator) -> 
         if isinstance(plan, op.Shared) and plan in done:
             return done[plan]
         children = plan.children
-        new = rule(with_children(plan, [walk(child) for child in children]) if children else plan)
+        new = rule(plan.with_children([walk(child) for child in children]) if children else plan)
         if isinstance(plan, op.Shared):
             done[plan] = new
         return new
