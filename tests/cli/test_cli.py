@@ -259,7 +259,7 @@ def test_errors_are_json_where_json_was_asked_for(
 
 
 def test_a_source_whose_file_is_missing_is_noticed(filled: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    for file, said in (("nowhere.nt", "There is no file nowhere.nt yet"), ("*.nt", "")):
+    for file, said in (("nowhere.nt", "File nowhere.nt does not exist yet"), ("*.nt", "")):
         with pytest.raises(SystemExit, match="0"):
             cli.main(["source", "add", "--store", "shop.store", "file", file])
         assert capsys.readouterr().err.startswith(said)

@@ -58,7 +58,7 @@ class Agent:
         session.observe(self.log.hear)
         self.hub = Hub(self)
         self._stopped = False
-        # One pool per thing that its work waits for, so that no kind of work can hold up another.
+        # One pool per thing that its work waits for, so that no kind of work delays another.
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent")
         self._status = ThreadPoolExecutor(_STATUS_THREADS, thread_name_prefix="agent-status")
         self._computing = ThreadPoolExecutor(_THREADS, thread_name_prefix="agent-views")

@@ -69,7 +69,7 @@ class Channel:
         self.view = view
         self.readers = 0
         self.unread_since = time.monotonic()
-        """When the last reader left; meaningful while there is none."""
+        """When the last reader left; meaningful while the channel has no readers."""
         self.head = -1
         """The last epoch that changed the view and that readers may see."""
         self.quiet_until = -1

@@ -21,7 +21,7 @@ _BEGINNING = re.compile(r"(?i)\s*(PREFIX|BASE|SELECT|ASK|CONSTRUCT|DESCRIBE)\s+\
 
 
 class WrongUsage(typer.BadParameter):
-    """Flags or arguments that do not go together. Its message is a sentence, printed as it is."""
+    """Flags or arguments that contradict each other. Its message is a sentence, printed as it is."""
 
     def format_message(self) -> str:
         return self.message

@@ -71,7 +71,7 @@ def add_source(
             status = session.add_source(kind, address, name, options).status()
         then = f"To watch it, run: sparqlive serve --store {store}"
     if kind == "file" and agent is None and not is_address(address) and not matching_files(address):
-        say(f"There is no file {address} yet. It is read once it is there.")
+        say(f"File {address} does not exist yet. It is read as soon as it does.")
     if json:
         print_json(status)
     else:

@@ -74,7 +74,7 @@ class SparkSource:
     schema: str | None
     """The columns that the format reads, as DDL, where it does not know them."""
     select: tuple[str, ...]
-    """SQL expressions that make changes of the rows; all columns if there is none."""
+    """SQL expressions that make changes of the rows; without any, all columns."""
     op: str | None
     order: str | None
     mapping: TableMapping | None

@@ -1,6 +1,6 @@
 """Follows a folder of files of changes: hands each new file on, in the order of modification times and names.
 
-Owns the listing, its thread and its errors. Whoever takes a file records that it is done. Files must appear
+Owns the listing, its thread and its errors. The receiver of a file records that it is done. Files must appear
 in the folder complete (written elsewhere, then moved), and must never change. Ignores names that start with
 a dot or an underscore, which are those of unfinished files.
 """

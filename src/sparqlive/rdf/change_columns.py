@@ -238,7 +238,7 @@ def _time(segment: _Segment, name: str) -> str | None:
 
 
 def _is_start(line: bytes | None, name: str) -> bool:
-    """Whether a line is there that can start a batch, or the file ends."""
+    """Whether the line can start a batch, or the file ends (None)."""
     try:
         if line is not None:
             time_of(line.decode().strip()[1:], name, 0)

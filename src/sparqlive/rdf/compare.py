@@ -201,7 +201,7 @@ class _Search:
                     self._tests[place[node]].append(quad)
 
     def run(self) -> Renaming | None:
-        """Returns a renaming; None if there is none, or if the steps do not suffice to find it.
+        """Returns a renaming; None if none exists, or if the steps do not suffice to find it.
 
         Depth first, without recursion, because documents can have long lists.
         """

@@ -148,8 +148,8 @@ class Dictionary:
     Queries read beside the writer: a term that moves from one place to another is in its new place before it
     leaves the old one, and lookups go through the places in that order.
 
-    A dictionary of terms that come and go gives them back (`give_back`, `sweep`). Whoever reads ids beside
-    the writer holds a `request`, or extends the dictionary.
+    A dictionary of terms that come and go gives them back (`give_back`, `sweep`). A reader of ids
+    beside the writer holds a `request`, or extends the dictionary.
     """
 
     def __init__(
@@ -333,7 +333,7 @@ class Dictionary:
         given = numbers[firsts], texts.take(pa.array(firsts))
         marks = self._marks(*given)
         if self._request is not None:
-            with self._request.lock:  # what was there a moment ago stays, or is entered
+            with self._request.lock:  # a term that was known a moment ago stays, or is entered again
                 self._request.found.update(given[0][marks == SAME].tolist())
                 marks = self._marks(*given)
         new = firsts[marks == UNKNOWN]
@@ -471,7 +471,7 @@ class Dictionary:
     def terms_of(self, numbers: Ids) -> list[Term | None]:
         """The terms of many ids; None for UNDEF. Those that are in no cache are decoded by columns."""
         older = self._older
-        cached = older if type(older) is Dictionary else self  # ids of terms entered here are not there
+        cached = older if type(older) is Dictionary else self  # which has no ids of terms entered here
         distinct, places = np.unique(numbers, return_inverse=True)
         found = np.fromiter(map(cached.terms.get, distinct.tolist()), object, len(distinct))
         unknown = np.fromiter((term is None for term in found), bool, len(found))
@@ -567,7 +567,7 @@ class Dictionary:
             self._new_columns = []
 
     def end_journal(self) -> None:
-        """Ends the journal, because nobody needs what it recorded."""
+        """Ends the journal, because its record is no longer needed."""
         self.start_journal()
         self._journal = None
 

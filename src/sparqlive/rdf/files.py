@@ -70,7 +70,7 @@ def check_beginning(file: Path) -> None:
         with file.open("rb") as stream:
             start = stream.read(4096)
     except OSError:
-        return  # whoever reads the file says why it cannot be read
+        return  # the reader of the file reports why it cannot be read
     if compression is not None:
         if start and not _FIRST_BYTES[compression].match(start):
             raise Error(f"{file} is not compressed with {compression}. Remove {file.suffix} from its name.")

@@ -466,7 +466,7 @@ def _misplaced(kinds: npt.NDArray[np.int8], place: int) -> npt.NDArray[np.bool_]
 
 
 def _term(text: str) -> Any:
-    """The term that a text is, and nothing beside it; None if it is none."""
+    """The term that a text consists of; None if it is not exactly one term."""
     if "\n" in text or "\r" in text:
         return None
     try:

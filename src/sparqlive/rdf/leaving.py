@@ -1,9 +1,9 @@
 """Terms that a dictionary gives back, while requests may still read them.
 
-A request reads what it captured at one moment, for as long as it likes, beside the writer. So a term that a
-sweep finds unused leaves only when no request is left that was there while the dictionary had the term, or
-that has found it since. Owns the requests, and how many sweeps came before each term. Invariant: a request
-that is never finished keeps no term that came after it.
+A request reads what it captured at one moment, for as long as it likes, without blocking the writer. So a
+term that a sweep finds unused leaves only when no request remains that began while the dictionary had the
+term, or that has found it since. Owns the requests, and how many sweeps came before each term. Invariant:
+a request that is never finished keeps no term that came after it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Translates terms and results between rdflib and pyoxigraph. Needs rdflib.
 
-Rejects what no graph here can hold: formulas, variables, and relative IRIs unless they are to be kept under
-an absolute one. A plain literal and one with the
-datatype xsd:string are the same term, and language tags are lower case, as RDF 1.1 says.
+Rejects what no graph here can hold: formulas, variables, and relative IRIs unless they can be resolved
+against an absolute one. A plain literal and one with the datatype xsd:string are the same term, and language
+tags are lower case, as RDF 1.1 says.
 """
 
 from __future__ import annotations

@@ -134,7 +134,7 @@ class TableMapping:
         return found
 
     def _iris(self, template: str, table: Any, fault: Refuse, must: bool) -> list[str | None]:
-        """The IRIs of a template; None where a value is null, unless they `must` be there."""
+        """The IRIs of a template; None where a value is null, which is a fault if they `must` exist."""
         names = list(dict.fromkeys(_PLACE.findall(template)))
         is_whole = _PLACE.fullmatch(template) is not None
         columns = [_values(name, table, fault)[1] for name in names]

@@ -172,7 +172,7 @@ class _Flagged(Work):
 
 
 class _Watchdog:
-    """The thread that checks running work. It starts with the first work, and sleeps while there is none."""
+    """The thread that checks running work. It starts with the first work, and sleeps while it has none."""
 
     def __init__(self) -> None:
         self._works: set[Work] = set()

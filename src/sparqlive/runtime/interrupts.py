@@ -1,10 +1,10 @@
-"""Ctrl-C while the main thread changes shared state: it waits until the state is whole again.
+"""Delays Ctrl-C while the main thread changes shared state, until the state is consistent again.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread. In the middle of an epoch, it
-would leave half of the epoch in memory, or an epoch on disk that memory does not have. So who changes shared
-state holds SIGINT back, and looks for it where it is safe to stop. Owns the handler of SIGINT meanwhile.
-Invariant: the handler from before is restored, and called if there was a signal. Other threads are never
-interrupted: for them nothing here has an effect.
+would leave half of the epoch in memory, or an epoch on disk that memory does not have. So changes to
+shared state hold SIGINT back, and check for it where it is safe to stop. Owns the handler of SIGINT
+meanwhile. Invariant: the handler from before is restored, and called if a signal came. Other threads are
+never interrupted: nothing here affects them.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ def _below(folder: str, folders: list[str], above: frozenset[tuple[int, int]]) -
 
 
 def _regular(path: str) -> os.stat_result | None:
-    """The status of a regular file; None if there is none."""
+    """The status of a regular file; None if it does not exist."""
     try:
         status = os.stat(path)
     except (FileNotFoundError, NotADirectoryError):

@@ -29,7 +29,7 @@ def with_source_graphs(text: str, base: str | None, sources: Iterable[Source]) -
 
 
 def _with_graphs(text: str, query: al.Query, endpoints: Iterable[Source]) -> str | None:
-    """Replaces each SERVICE that has a source, except inside of another; None if there is none."""
+    """Replaces each SERVICE that has a source, except inside another one; None if nothing was replaced."""
     parts, end = [], 0
     by_place = {service.text.start: service for service in services_in(query) if service.text is not None}
     for _, service in sorted(by_place.items()):

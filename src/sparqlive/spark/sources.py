@@ -215,7 +215,7 @@ class _StoreReader(_StoreRows, DataSourceReader):
 
 
 class _Nothing(InputPartition):
-    """Spark calls `read` once without a partition if there is none."""
+    """Spark calls `read` once without a partition if the list of partitions is empty."""
 
     def __init__(self) -> None:
         pass

@@ -263,7 +263,7 @@ class Planner:
     def _plan(self, relation: str, names: Sequence[str], epoch: int, pieces: Sequence[Piece]) -> Plan:
         store = self._store
         terms = TermFiles(store.place, tuple(store.catalog.runs(TERMS)), dict(store.catalog.terms()))
-        with suppress(OSError):  # in a directory that is read-only, nobody replaces files either
+        with suppress(OSError):  # in a read-only directory, no writer replaces files either
             lend(store.directory, store.catalog.epoch(), self._lease_seconds)
         return Plan(self._directory, relation, tuple(names), epoch, terms, tuple(pieces))
 

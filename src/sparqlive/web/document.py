@@ -124,7 +124,7 @@ async def _read(response: Response, network: Network | None, room: Room) -> list
     try:
         return await asyncio.to_thread(_parse, body, syntax, response.url, room)
     except asyncio.CancelledError:
-        room.close()  # nobody waits for the quads; the thread would go on reading them
+        room.close()  # otherwise the thread would continue to read quads that are no longer needed
         raise
 
 

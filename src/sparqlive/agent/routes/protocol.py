@@ -135,7 +135,7 @@ def _seconds(agent: Agent, request: Request, asked: SparqlRequest) -> float:
 
 
 def _service_refusal(agent: Agent, request: Request) -> Refused | None:
-    """Why this request may not have other endpoints asked, if it may not."""
+    """The reason why this request may not ask other endpoints; None if it may."""
     if not agent.settings.service:
         return Refused(403, "This agent does not ask other endpoints, so SERVICE is not allowed.")
     try:

@@ -1,8 +1,8 @@
 """Bulk upload: a file of quads, of any size, as one epoch.
 
 The body goes to a temporary file, unpacked if it is compressed, and from there to the store like a file that
-`load` reads. Owns the jobs: a load that takes longer than the client wants to wait goes on, and its state is
-at an address of its own. Invariant: a fault anywhere in the file changes nothing, and its line is reported.
+`load` reads. Owns the jobs: a load that takes longer than the client wants to wait continues, and its state
+has its own address. Invariant: a fault anywhere in the file changes nothing, and its line is reported.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sinks that are one file, to which each epoch appends an entry.
 
-Invariant: entries are complete; what a failure left of one is removed when the sink is opened. A file of
-somebody else is rejected, and left as it is.
+Invariant: entries are complete; what a failure left of one is removed when the sink is opened. A
+file that another program wrote is rejected, and left as it is.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class AppendingSink:
     """What ends an entry; it has at most `longest_ending` bytes."""
     longest_ending: ClassVar[int]
     foreign: ClassVar[str]
-    """What is said of a file of somebody else."""
+    """The error for a file that another program wrote."""
 
     def __init__(self, path: str | Path, variables: Sequence[str]) -> None:
         self._path, self._variables = Path(path), variables

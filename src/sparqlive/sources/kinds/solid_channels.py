@@ -161,7 +161,7 @@ class _Channel:
         self._notify = notify
 
     async def listen(self) -> None:
-        """Listens until a channel ends; raises an Error if there is none."""
+        """Listens until a channel ends; raises an Error if none is offered."""
         reasons = []
         for offer in await self._offers():
             there = False

@@ -129,7 +129,7 @@ class GrowingFile:
                 return
 
     def _state(self) -> tuple[int, ...] | None:
-        """The status of the file; None if there is none."""
+        """The status of the file; None if it does not exist."""
         try:
             status = self._path.stat()
         except OSError:

@@ -110,7 +110,7 @@ class Batches:
         self.place = Place.of(changes.version)
 
     def _next(self) -> Changes | None:
-        """Returns the next complete batch of the buffer; None if there is none."""
+        """Returns the next complete batch of the buffer; None if it has none."""
         reader, position = self._reader, 0
         changes = None
         while changes is None:
