@@ -28,8 +28,9 @@ from typing import Any
 import pyoxigraph as ox
 
 import sparqlive
-from sparqlive.bulk.ingest.lines import TextPiece
+from sparqlive.bulk.ingest.lines import Lines, TextPiece
 from sparqlive.bulk.ingest.workers import Here
+from sparqlive.engine.changes import commit_by_workers
 from sparqlive.store import catalog, compaction, compactor, ranges, runs
 
 EX = "http://example.org/"
@@ -92,7 +93,8 @@ def applied(session: sparqlive.Session, come: Model, gone: Model, by_workers: bo
         return session.apply(insert=come, delete=gone).number
     texts = [("".join(f"{quad} .\n" for quad in quads), weight) for quads, weight in ((gone, -1), (come, 1))]
     pieces = [TextPiece(text.encode(), weight) for text, weight in texts if text]
-    epoch = session._epochs.apply_lines(pieces, None, "auto", None, count_each=False)
+    lines = Lines(session._epochs.strategies.workers()[0], pieces)
+    epoch = commit_by_workers(session._epochs, lines, None, "auto", None, counts_each=False)
     assert epoch is not None
     return epoch.number
 

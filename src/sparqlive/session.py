@@ -24,6 +24,7 @@ from uuid import uuid4
 
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
 
+from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.budget import memory_limit
 from sparqlive.engine.carry import STRATEGIES, BulkChoice, Strategy
 from sparqlive.engine.changes import apply_batch, apply_changes, load_files, text_bytes
@@ -47,7 +48,7 @@ from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
 from sparqlive.quads.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
-from sparqlive.rdf.changes import Batch
+from sparqlive.rdf.changes import Batch as ReadBatch
 from sparqlive.rdf.columns import Encoder, labels
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import UNDEF, Dictionary, Term
@@ -268,7 +269,8 @@ class Session:
         A data frame of Spark, Arrow, pandas or Polars has the columns s, p, o and, optionally, g, with terms
         in N-Triples syntax; or any columns and a `mapping`. Spark's workers read and check its rows.
         """
-        _check_batch(batch)
+        if (known := self._committed(batch)) is not None:
+            return known
         name = named_graph(graph)
         if is_frame(source):
             if on_error != "fail":
@@ -317,9 +319,16 @@ class Session:
             raise Error("op, order, mapping and graph are for data frames, and there is none.")
         return apply_changes(self._epochs, insert, delete, strategy, batch)
 
+    def _committed(self, batch: BatchNumber | None) -> Epoch | None:
+        """What a batch that was committed before returns: it is not read again. None if it is new."""
+        _check_batch(batch)
+        return None if batch is None else self._epochs.committed(batch)
+
     def _apply_frames(
-        self, given: Sequence[tuple[Any, FrameColumns]], strategy: Strategy, batch: tuple[str, int] | None
+        self, given: Sequence[tuple[Any, FrameColumns]], strategy: Strategy, batch: BatchNumber | None
     ) -> Epoch:
+        if batch is not None and (known := self._epochs.committed(batch)) is not None:
+            return known
         with collector_paused():
             epoch = apply_frames(self._epochs, given, strategy, batch)
         self._epochs.settle()
@@ -375,21 +384,20 @@ class Session:
 
     def apply_batch(
         self,
-        changes: Batch | EncodedBatch | TextBatch,
+        changes: ReadBatch | EncodedBatch | TextBatch,
         *,
         strategy: Strategy = "auto",
         batch: tuple[str, int] | None = None,
     ) -> Epoch:
         """Applies one batch of a file of changes, as `rdf/change_columns.py` reads it; see `apply`."""
         self._check_strategy(strategy)
-        _check_batch(batch)
+        if (known := self._committed(batch)) is not None:
+            return known
         return apply_batch(self._epochs, changes, strategy, batch)
 
     def has_batch(self, batch: tuple[str, int]) -> bool:
         """Whether a batch of a stream was committed before; see `apply`."""
-        _check_batch(batch)
-        with self._epochs.lock:
-            return self._epochs.knows(batch)
+        return self._committed(batch) is not None
 
     @within_reach()
     def update(
@@ -423,7 +431,7 @@ class Session:
             epochs.ensure_open()
             translated = self._registration.planning.translated
             is_asserted = epochs.assertions.is_asserted
-            wanted = requested_changes(
+            ids, given = requested_changes(
                 update.operations,
                 epochs.quads,
                 self.terms,
@@ -432,7 +440,7 @@ class Session:
                 is_asserted,
                 update.timeout_seconds,
             )
-            return epochs.commit(*wanted, strategy)
+            return epochs.commit(Batch(strategy=strategy, ids=ids, given=given))
 
     def _check_strategy(self, strategy: Strategy) -> None:
         _check_strategy_name(strategy)
@@ -471,10 +479,10 @@ class Session:
                 old, encoded = set(self.quads(graph)), None
                 new = set(matched(old, given))
             if encoded is not None:
-                return epochs.apply_encoded((), (encoded,), "auto", None)
+                return epochs.commit(Batch(columns=with_weight([encoded], 1)))
             # Quads that a source also asserts become local too, and stay when the source is removed.
             insert = new if epochs.assertions else new - old
-            return epochs.apply(old - new, insert, "auto", None)
+            return epochs.commit(Batch(old - new, insert))
 
     def quads(
         self,

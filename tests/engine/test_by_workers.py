@@ -64,9 +64,9 @@ def session(
     """Workers read everything; a compacted store, a log of rows after it, and views."""
     with sparqlive.Session(tmp_path / "store", memory=request.param, tuning=BY_WORKERS) as session:
         monkeypatch.setattr(session._epochs.strategies, "workers", lambda: (Here(), "live"))
-        session._epochs.apply((), quads_of(VALUES + orders(range(20))), "auto", None)
+        session.apply(insert=quads_of(VALUES + orders(range(20))))
         session.compact()
-        session._epochs.apply(quads_of(orders(range(3))), quads_of(orders(range(20, 25))), "auto", None)
+        session.apply(delete=quads_of(orders(range(3))), insert=quads_of(orders(range(20, 25))))
         for name, query in VIEWS.items():
             session.view(name, query)
         yield session
@@ -125,13 +125,13 @@ def test_loads_between_other_epochs(session: sparqlive.Session, tmp_path: Path) 
 def test_tables(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several changes of a quad, the last one counts, as in this process."""
     expected, calls = set(session.quads()), list[Parse]()
-    original = Epochs.apply_parts
+    original = Epochs.read_by_workers
 
     def count(self: Epochs, parse: Parse, *given: Any, **named: Any) -> Any:
         calls.append(parse)
         return original(self, parse, *given, **named)
 
-    monkeypatch.setattr(Epochs, "apply_parts", count)
+    monkeypatch.setattr(Epochs, "read_by_workers", count)
     new = quads_of(orders(range(10, 40)))
     epoch = session.load(table_of(sorted(new, key=str) * 2))
     assert (epoch.inserted, epoch.ignored) == (len(new - expected), len(new & expected))

@@ -12,7 +12,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.engine import writer
+from sparqlive.engine import batches
 from sparqlive.rdf import dictionary
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.session import Session
@@ -183,7 +183,7 @@ def test_one_large_text_is_read_by_columns(
     monkeypatch: pytest.MonkeyPatch, nothing: str | list[ox.Quad]
 ) -> None:
     """Whatever stands for no changes on the other side."""
-    monkeypatch.setattr(writer.Epochs, "apply", None)  # rows are not read one by one
+    monkeypatch.setattr(batches, "encode_changes", None)  # rows are not read one by one
     text = text_of([random_quad(random.Random(number)) for number in range(20)])
     with Session(tuning=ALL_BY_COLUMNS) as session:
         inserted = session.apply(insert=text, delete=nothing)

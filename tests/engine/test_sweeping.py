@@ -17,7 +17,7 @@ import pytest
 
 import sparqlive
 from sparqlive.engine import costs, export, sweeping
-from sparqlive.engine.batches import Batches
+from sparqlive.engine.batches import CommittedBatches
 from sparqlive.engine.graphs import CapturedGraph
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.leaving import Leaving
@@ -455,13 +455,13 @@ def test_batches_of_a_stream_take_no_space() -> None:
             session.apply(
                 insert=[quad(1, 1, number)], delete=[quad(1, 1, number - 1)], batch=("stream", number)
             )
-        assert len(session._epochs._batches) == 1
+        assert len(session._epochs._committed_batches) == 1
         assert session.apply(insert=[quad(2, 2, 2)], batch=("stream", 250)).inserted == 0
         assert session.apply(insert=[quad(2, 2, 2)], batch=("stream", 500)).inserted == 1
 
 
 def test_batches_in_any_order() -> None:
-    chance, batches, known = random.Random(1), Batches(), set[tuple[str, int]]()
+    chance, batches, known = random.Random(1), CommittedBatches(), set[tuple[str, int]]()
     for _ in range(2_000):
         batch = chance.choice("ab"), chance.randrange(-5, 300)
         assert (batch in batches) == (batch in known)

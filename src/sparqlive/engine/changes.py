@@ -7,31 +7,33 @@ a second to start. Invariant: everything is read and checked before anything cha
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode, Quad
 
+from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.carry import Strategy
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Unsupported
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
-from sparqlive.rdf.changes import Batch
+from sparqlive.rdf.changes import Batch as ReadBatch
 from sparqlive.rdf.columns import encoded_text
 from sparqlive.rdf.files import is_address
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.runtime.collector import collector_paused
 
 if TYPE_CHECKING:
+    from sparqlive.bulk.ingest.documents import Document
+    from sparqlive.bulk.ingest.effective import Parse
     from sparqlive.bulk.ingest.job import OnError
 
 _TRIPLE_TERM = "<<("
 """How a triple term begins in N-Quads."""
-
-BatchNumber = tuple[str, int] | None
-"""The source of a batch and its number there."""
 
 
 def load_files(
@@ -39,29 +41,28 @@ def load_files(
     source: str | os.PathLike[str] | Iterable[Any],
     graph: NamedNode | None,
     on_error: OnError,
-    batch: BatchNumber,
+    number: BatchNumber | None,
 ) -> Epoch:
     """Adds files, or quads, as one epoch; see `Session.load`."""
     paths, name = paths_of(source), None if graph is None else graph.value
     size = _size_of(paths)
-    with epochs.lock:  # no source may write into the empty store before the files are loaded
+    with epochs.reading():  # no source may write into the empty store before the files are loaded
         by_workers = bool(paths) and _reads_on_workers(epochs, size, on_error)
-        if by_workers and is_blank(epochs):
-            return epochs.ingest(paths, name, on_error, batch)
+        if by_workers and epochs.is_blank:
+            return load_into_blank(epochs, paths, name, on_error, number)
     if by_workers:
-        return epochs.load_on_workers(paths, name, on_error, batch)
+        return _load_by_workers(epochs, paths, name, on_error, number)
     if on_error != "fail":
         raise Unsupported('on_error="skip" works only for files loaded into a store that has no sources.')
     with collector_paused():
-        if batch is not None and epochs.knows(batch):
-            return epochs.unchanged()
         if size > epochs.tuning.column_bytes or any(map(is_address, paths)):
             from sparqlive.bulk.ingest.job import read
 
             parts = read(paths, name, epochs.terms.dictionary.exceptions)
-            epoch = epochs.apply_encoded((), parts, "auto", batch)
+            batch = Batch(number=number, columns=with_weight(parts, 1))
         else:
-            epoch = _apply_quads(epochs, (), list(read_source(source, graph)), "auto", batch)
+            batch = _batch_of(epochs, (), list(read_source(source, graph)), "auto", number)
+        epoch = epochs.commit(batch)
     epochs.settle()
     return epoch
 
@@ -77,22 +78,69 @@ def _size_of(paths: Sequence[str]) -> int:
 
 def _reads_on_workers(epochs: Epochs, size: int, on_error: OnError) -> bool:
     """Whether other processes, which take a second to start, read so many bytes."""
-    if epochs.persistence is None or not (is_blank(epochs) or epochs.can_apply_parts):
+    if epochs.persistence is None or not (epochs.is_blank or epochs.can_read_by_workers):
         return False
     return on_error == "skip" or epochs.strategies.has_spark_setting or size > epochs.tuning.worker_bytes
 
 
-def is_blank(epochs: Epochs) -> bool:
-    """Whether files can become the runs of the store as they are."""
-    return not epochs.views.readers and epochs.quads.is_blank()
+def load_into_blank(
+    epochs: Epochs,
+    paths: Sequence[str | Document],
+    graph: str | None,
+    on_error: OnError,
+    number: BatchNumber | None,
+) -> Epoch:
+    """Has workers write files straight as the runs of a store that has none. Called under the lock."""
+    from sparqlive.engine.ingest import loading
+
+    assert epochs.persistence is not None
+    begun, (workers, _) = time.perf_counter(), epochs.strategies.workers()
+    store, dictionary = epochs.persistence.store, epochs.terms.dictionary
+    with loading(store, dictionary, workers, paths, graph, on_error) as files:
+        return epochs.commit(Batch(number=number, files=files, begun=begun))
+
+
+def _load_by_workers(
+    epochs: Epochs, paths: Sequence[str], graph: str | None, on_error: OnError, number: BatchNumber | None
+) -> Epoch:
+    """Has workers find what files change in a store that has quads."""
+    from sparqlive.bulk.ingest.job import graph_text
+    from sparqlive.engine.ingest import Documents
+
+    begun = time.perf_counter()
+    documents = Documents(epochs.strategies.workers()[0], paths, on_error)
+    with epochs.read_by_workers(documents, None if graph is None else graph_text(graph)) as files:
+        files = replace(files, rejected=documents.rejected)
+        return epochs.commit(Batch(number=number, files=files, begun=begun))
 
 
 def text_bytes(epochs: Epochs) -> int | None:
     """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
-    if not epochs.can_apply_parts or epochs.reads_changes:
+    if not epochs.can_read_by_workers or epochs.reads_changes:
         return None
     tuning = epochs.tuning
     return tuning.spark_batch_bytes if epochs.strategies.has_spark_setting else tuning.worker_bytes
+
+
+def commit_by_workers(
+    epochs: Epochs,
+    parse: Parse,
+    graph: str | None,
+    strategy: Strategy,
+    number: BatchNumber | None,
+    *,
+    counts_each: bool,
+) -> Epoch | None:
+    """Commits what workers find in text; None if its lines are unusual."""
+    from sparqlive.bulk.ingest.lines import UnusualTextError
+
+    begun = time.perf_counter()
+    try:
+        with epochs.read_by_workers(parse, graph) as files:
+            batch = Batch((), (), strategy, number, files=files, counts_each=counts_each, begun=begun)
+            return epochs.commit(batch)
+    except UnusualTextError:
+        return None
 
 
 def apply_changes(
@@ -100,31 +148,33 @@ def apply_changes(
     insert: str | Iterable[Any],
     delete: str | Iterable[Any],
     strategy: Strategy,
-    batch: BatchNumber,
+    number: BatchNumber | None,
 ) -> Epoch:
     """Applies quads, triples or N-Quads text; see `Session.apply`."""
     if isinstance(insert, str) or isinstance(delete, str):
         texts = [part for part in (delete, insert) if isinstance(part, str)]
         others = any(part for part in (delete, insert) if not isinstance(part, str))
         if not others and sum(map(len, texts)) > epochs.tuning.column_bytes:
-            return _apply_texts(epochs, str(delete or ""), str(insert or ""), strategy, batch)
-    return _apply_quads(epochs, changes_of(delete), changes_of(insert), strategy, batch)
+            return _apply_texts(epochs, str(delete or ""), str(insert or ""), strategy, number)
+    return epochs.commit(_batch_of(epochs, changes_of(delete), changes_of(insert), strategy, number))
 
 
-def _apply_quads(
-    epochs: Epochs, deletes: Sequence[Any], inserts: Sequence[Any], strategy: Strategy, batch: BatchNumber
-) -> Epoch:
-    """Applies quads that are encoded one by one, or many of them as text, which is read by columns."""
+def _batch_of(
+    epochs: Epochs,
+    deletes: Sequence[Any],
+    inserts: Sequence[Any],
+    strategy: Strategy,
+    number: BatchNumber | None,
+) -> Batch:
+    """A batch of quads; many of them are written as text, which is read by columns."""
     is_few = len(deletes) + len(inserts) < epochs.tuning.text_quads
     if is_few or {*map(type, chain(deletes, inserts))} != {Quad}:
-        return epochs.apply(deletes, inserts, strategy, batch)
+        return Batch(deletes, inserts, strategy, number)
     size = epochs.tuning.largest_piece_rows
     texts = _texts_of(deletes, size), _texts_of(inserts, size)
     if any(_TRIPLE_TERM in text for text in chain(*texts)):
-        return epochs.apply(deletes, inserts, strategy, batch)  # raises, unless it is within a literal
-    exceptions = epochs.terms.dictionary.exceptions
-    gone, new = ([part for text in some for part in encoded_text(text, exceptions)] for some in texts)
-    return epochs.apply_encoded(gone, new, strategy, batch)
+        return Batch(deletes, inserts, strategy, number)  # is rejected, unless it is within a literal
+    return _batch_of_texts(epochs, *texts, strategy, number)
 
 
 def _texts_of(quads: Sequence[Quad], size: int) -> list[str]:
@@ -133,35 +183,58 @@ def _texts_of(quads: Sequence[Quad], size: int) -> list[str]:
     return [" .\n".join(map(str, piece)) + " .\n" for piece in pieces]
 
 
-def _apply_texts(epochs: Epochs, delete: str, insert: str, strategy: Strategy, batch: BatchNumber) -> Epoch:
+def _batch_of_texts(
+    epochs: Epochs,
+    deletes: Iterable[str],
+    inserts: Iterable[str],
+    strategy: Strategy,
+    number: BatchNumber | None,
+) -> Batch:
+    """A batch of N-Quads texts, read by columns."""
+    exceptions = epochs.terms.dictionary.exceptions
+    columns = [
+        part
+        for texts, weight in ((deletes, -1), (inserts, 1))
+        for text in texts
+        for part in with_weight(encoded_text(text, exceptions), weight)
+    ]
+    return Batch((), (), strategy, number, columns=columns)
+
+
+def _apply_texts(
+    epochs: Epochs, delete: str, insert: str, strategy: Strategy, number: BatchNumber | None
+) -> Epoch:
     """Reads large N-Quads texts: by workers, or by columns."""
     least = text_bytes(epochs)
     if least is not None and len(delete) + len(insert) > least:
-        from sparqlive.bulk.ingest.lines import pieces_of
+        from sparqlive.bulk.ingest.lines import Lines, pieces_of
 
         pieces = chain(pieces_of(delete, -1), pieces_of(insert, 1))
-        epoch = epochs.apply_lines(pieces, None, strategy, batch, count_each=False)
+        lines = Lines(epochs.strategies.workers()[0], pieces)
+        epoch = commit_by_workers(epochs, lines, None, strategy, number, counts_each=False)
         if epoch is not None:
             return epoch
-    exceptions = epochs.terms.dictionary.exceptions
-    deletes, inserts = encoded_text(delete, exceptions), encoded_text(insert, exceptions)
-    return epochs.apply_encoded(deletes, inserts, strategy, batch)
+    return epochs.commit(_batch_of_texts(epochs, [delete], [insert], strategy, number))
 
 
 def apply_batch(
-    epochs: Epochs, changes: Batch | EncodedBatch | TextBatch, strategy: Strategy, batch: BatchNumber
+    epochs: Epochs,
+    changes: ReadBatch | EncodedBatch | TextBatch,
+    strategy: Strategy,
+    number: BatchNumber | None,
 ) -> Epoch:
     """Applies one batch of a file of changes."""
     if isinstance(changes, TextBatch):
         if text_bytes(epochs) is not None:
-            from sparqlive.bulk.ingest.lines import TextPiece
+            from sparqlive.bulk.ingest.lines import Lines, TextPiece
 
             pieces = (TextPiece(text, None, is_marked) for text, is_marked in changes.pieces)
             graph = None if changes.graph is None else str(changes.graph)
-            epoch = epochs.apply_lines(pieces, graph, strategy, batch, count_each=True)
+            lines = Lines(epochs.strategies.workers()[0], pieces)
+            epoch = commit_by_workers(epochs, lines, graph, strategy, number, counts_each=True)
             if epoch is not None:
                 return epoch
-        changes = changes.read(epochs.terms.dictionary.exceptions) or Batch((), ())
+        changes = changes.read(epochs.terms.dictionary.exceptions) or ReadBatch((), ())
     if isinstance(changes, EncodedBatch):
-        return epochs.apply_changes(changes.parts, strategy, batch)
-    return apply_changes(epochs, changes.insert, changes.delete, strategy, batch)
+        return epochs.commit(Batch((), (), strategy, number, columns=changes.parts, counts_each=True))
+    return apply_changes(epochs, changes.insert, changes.delete, strategy, number)

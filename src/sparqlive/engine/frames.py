@@ -11,11 +11,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from sparqlive.engine.batches import Batch
+from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.carry import Strategy, failure_of
-from sparqlive.engine.changes import is_blank, text_bytes
+from sparqlive.engine.changes import commit_by_workers, load_into_blank, text_bytes
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
@@ -79,50 +77,40 @@ def column_names(
     return Columns.of(frame).names(wanted_names(mapping, op, order))
 
 
-def apply_frames(epochs: Epochs, given: Sequence[Given], strategy: Strategy, batch: Batch | None) -> Epoch:
+def apply_frames(
+    epochs: Epochs, given: Sequence[Given], strategy: Strategy, number: BatchNumber | None
+) -> Epoch:
     """Commits rows as an epoch. Of several changes of a statement, the last one counts."""
     epochs.ensure_open()
-    if batch is not None and epochs.knows(batch):
-        return epochs.unchanged()
     with _folder(epochs) if any(is_spark_frame(frame) for frame, _ in given) else nullcontext("") as folder:
         read = [
             (_written(one, meaning, folder) if is_spark_frame(one) else _in_process(one, meaning), meaning)
             for one, meaning in given
         ]
-        with epochs.lock:
+        with epochs.reading():
             match read:
                 case [(StatementFiles(inserts, ()), _)] if inserts and _writes_runs(epochs, strategy):
-                    return epochs.ingest(_documents(inserts), None, "fail", batch)
-        epoch = _by_workers(epochs, read, strategy, batch)
-        if epoch is not None:
-            return epoch
-        return _apply_parts(epochs, [part for one in read for part in _parts(epochs, *one)], strategy, batch)
+                    return load_into_blank(epochs, _documents(inserts), None, "fail", number)
+        parse = _parse_of(epochs, read)
+        if parse is not None:
+            epoch = commit_by_workers(epochs, parse, None, strategy, number, counts_each=True)
+            if epoch is not None:
+                return epoch
+        columns = [part for one in read for part in _parts(epochs, *one)]
+        return epochs.commit(Batch((), (), strategy, number, columns=columns, counts_each=True))
 
 
 def _writes_runs(epochs: Epochs, strategy: Strategy) -> bool:
     """Whether workers can write the runs of a store that has none yet."""
-    return epochs.persistence is not None and strategy == "auto" and is_blank(epochs)
+    return epochs.persistence is not None and strategy == "auto" and epochs.is_blank
 
 
 def _in_process(given: Any, meaning: FrameColumns) -> Any:
     return as_arrow(given, meaning) if is_frame(given) else given
 
 
-def _by_workers(
-    epochs: Epochs, read: Sequence[Given], strategy: Strategy, batch: Batch | None
-) -> Epoch | None:
-    """Has workers find what changes, in files that they wrote or in large tables; None if they do not."""
-    from sparqlive.bulk.ingest.lines import UnusualTextError
-
-    parse = _parse_of(epochs, read)
-    try:
-        return None if parse is None else epochs.apply_parts(parse, None, strategy, batch, count_each=True)
-    except UnusualTextError:
-        return None
-
-
 def _parse_of(epochs: Epochs, read: Sequence[Given]) -> Parse | None:
-    """How workers get what is given."""
+    """How workers get what is given: from files that they wrote, or from large tables; None: they do not."""
     from sparqlive.bulk.ingest.lines import Lines
     from sparqlive.bulk.ingest.parts import PartWriter
 
@@ -147,12 +135,6 @@ def _parse_of(epochs: Epochs, read: Sequence[Given]) -> Parse | None:
     return put_down
 
 
-def _apply_parts(epochs: Epochs, parts: Parts, strategy: Strategy, batch: Batch | None) -> Epoch:
-    if not parts:
-        return epochs.apply((), (), strategy, batch)
-    return epochs.apply_changes(parts, strategy, batch)
-
-
 def _parts(epochs: Epochs, given: Any, meaning: FrameColumns) -> Parts:
     if isinstance(given, StatementFiles):
         return _read(epochs, given)
@@ -160,7 +142,8 @@ def _parts(epochs: Epochs, given: Any, meaning: FrameColumns) -> Parts:
     if is_frame(given):
         return changes(given, meaning, encoder)
     encoded = encoder.quads((check_quad(quad, None) for quad in changes_of(given)), labels(None))
-    return [(encoded, np.full(len(encoded), meaning.weight))] if len(encoded) else []
+    assert meaning.weight is not None
+    return with_weight([encoded], meaning.weight) if len(encoded) else []
 
 
 # Spark
@@ -210,6 +193,5 @@ def _read(epochs: Epochs, files: StatementFiles) -> Parts:
     parts: Parts = []
     for weight in (-1, 1):
         if paths := files.files(weight):
-            encoded = read(_documents(paths), None, exceptions)
-            parts += [(part, np.full(len(part), weight)) for part in encoded]
+            parts += with_weight(read(_documents(paths), None, exceptions), weight)
     return parts

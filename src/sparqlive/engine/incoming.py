@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
 
 
+_TRIES = 3
+"""Attempts to find changes beside other epochs, before those have to wait."""
+
+
 class Incoming:
     """Changes that workers read, on their way into a store.
 
@@ -30,8 +34,20 @@ class Incoming:
         self._state: tuple[Any, ...] | None = None
         self.is_closed = False
 
-    def find(self, lock: AbstractContextManager[Any]) -> ChangeFiles:
-        """Has workers find the changes as of now; the lock is not held meanwhile."""
+    @contextmanager
+    def found(self, lock: AbstractContextManager[Any]) -> Iterator[ChangeFiles]:
+        """Context that has the lock, with the changes that workers found as of now, to be committed."""
+        for _ in range(_TRIES):
+            files = self._find(lock)
+            with lock:
+                if self._state == self._data.state():
+                    yield self._closed(files)
+                    return
+        with lock:
+            yield self._closed(self._find(lock))
+
+    def _find(self, lock: AbstractContextManager[Any]) -> ChangeFiles:
+        """Has workers find the changes as of now; only the last time, the lock is held meanwhile."""
         with ExitStack() as pinned:
             with lock:
                 self._state = self._data.state()
@@ -39,15 +55,12 @@ class Incoming:
                 pinned.enter_context(self._pins.pinned())
             return self._reading.changes(epoch, known)
 
-    @property
-    def is_current(self) -> bool:
-        """Whether what was found can be committed. Called under the lock."""
-        return self._state == self._data.state()
-
-    def close(self) -> None:
-        """Removes what was only read, before the commit."""
-        self._reading.close()
-        self.is_closed = True
+    def _closed(self, files: ChangeFiles) -> ChangeFiles:
+        """Removes what was only read, before changes are committed."""
+        if len(files):
+            self._reading.close()
+            self.is_closed = True
+        return files
 
 
 @contextmanager

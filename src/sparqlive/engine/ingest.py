@@ -6,7 +6,8 @@ Invariant: nothing is in the store before its runs are committed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sparqlive.errors import InvalidChange
@@ -20,12 +21,44 @@ from sparqlive.store.term_runs import texts_in
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.documents import Document
+    from sparqlive.bulk.ingest.effective import ChangeFiles
     from sparqlive.bulk.ingest.job import IngestResult, OnError
     from sparqlive.bulk.ingest.parts import Part
     from sparqlive.bulk.ingest.workers import Workers
 
 
-def ingest_runs(
+@contextmanager
+def loading(
+    store: Store,
+    dictionary: Dictionary,
+    workers: Workers,
+    paths: Sequence[str | Document],
+    graph: str | None,
+    on_error: OnError,
+) -> Iterator[ChangeFiles]:
+    """Context in which workers have written files as the runs of a store that has no quads yet."""
+    from sparqlive.bulk.ingest.effective import ChangeFiles
+
+    with store.attempt() as attempt:
+        ingested, runs = _ingest_runs(store, dictionary, attempt, workers, paths, graph, on_error)
+        store.map_terms(runs)
+        yield ChangeFiles(
+            store.place,
+            [run for run in runs if run.relation == QUADS],
+            [run for run in runs if run.relation == TERMS],
+            ingested.exceptions,
+            given=ingested.quads,
+            distinct=ingested.quads,
+            inserted=ingested.quads,
+            deleted=0,
+            predicates=frozenset(),
+            are_base=True,
+            rejected=ingested.rejected,
+            seconds=ingested.seconds,
+        )
+
+
+def _ingest_runs(
     store: Store,
     dictionary: Dictionary,
     attempt: str,

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from sparqlive.engine.assertions import ASSERTED, BY_QUAD, BY_SOURCE, LOCAL, Assertions
+from sparqlive.engine.batches import Batch
 from sparqlive.engine.deferred import Deferred, Refresh, gathered_name
-from sparqlive.engine.ingest import ingest_runs
 from sparqlive.engine.older_assertions import gather_assertions
 from sparqlive.engine.pins import Pins
 from sparqlive.engine.stored_data import StoredData
@@ -30,7 +30,6 @@ from sparqlive.live.maintained import is_of_totals
 from sparqlive.plan.operators import Operator
 from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.runtime.interrupts import interruptible
 from sparqlive.store.catalog import Durability
 from sparqlive.store.commits import Commit
 from sparqlive.store.compactor import Compactor
@@ -43,10 +42,7 @@ from sparqlive.zset.relation import Elsewhere, Relation, Row
 from sparqlive.zset.run import Run
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.ingest.documents import Document
-    from sparqlive.bulk.ingest.effective import ChangeFiles
-    from sparqlive.bulk.ingest.job import IngestResult, OnError
-    from sparqlive.bulk.ingest.workers import Workers
+    pass
 
 
 @dataclass(frozen=True)
@@ -165,21 +161,22 @@ class Persistence:
         deltas: Mapping[str, tuple[int, Mapping[Row, int]]],
         strategy: str,
         note: Mapping[str, Any],
-        batch: tuple[str, int] | None,
-        notes: Mapping[str, str],
+        batch: Batch,
         failed: Iterable[PlanContent] = (),
         saved: Mapping[str, Saved] = _NOTHING_SAVED,
-        files: ChangeFiles | None = None,
     ) -> None:
         """Makes an epoch durable: its changes, new terms, the deltas of all stored relations, and its notes.
 
         Relations of failed contents are deleted; they are recomputed when the store is next opened. `saved`
-        are deltas that a backend computed for contents that are not held; `files` has the changes if workers
-        wrote them.
+        are deltas that a backend computed for contents that are not held.
         """
-        inserted = inserts_of(changes)
+        inserted, files = inserts_of(changes), batch.files
         counts = (inserted, len(changes) - inserted) if files is None else (files.inserted, files.deleted)
         in_files = () if files is None else files.runs
+        bases: dict[str, tuple[int, None]] = {}
+        if files is not None and files.are_base:
+            note = {"rejected": files.rejected, "seconds": dict(files.seconds)}
+            bases = {QUADS: (4, None)}
         forgotten = names_of_failed(failed)
         kept = {name: delta for name, delta in deltas.items() if name not in forgotten}
         kept |= {name: (d.width, d.few()) for name, d in saved.items() if d.count and not d.files}
@@ -198,10 +195,13 @@ class Persistence:
                     *(run for delta in saved.values() for run in delta.files),
                 ],
                 forgotten=forgotten,
-                batch=batch,
-                notes=notes,
+                bases=bases,
+                batch=batch.number,
+                notes=batch.notes,
             )
         )
+        if bases:  # nothing to compact
+            return
         rows = sum(counts) + sum(delta.count for delta in saved.values() if delta.files)
         self.compactor.count_epoch(rows + sum(len(rows) for _, rows in kept.values()))
 
@@ -440,41 +440,7 @@ class Persistence:
             epoch = max(epoch, self._catalog.epoch_before(time.time() - self._retention.seconds))
         return epoch
 
-    # Bulk loads, and batches of streams
-
-    def ingest(
-        self,
-        workers: Workers,
-        paths: Sequence[str | Document],
-        graph: str | None,
-        on_error: OnError,
-        epoch: int,
-        strategy: str,
-        batch: tuple[str, int] | None,
-    ) -> IngestResult:
-        """Has workers write files directly as runs, as one epoch of a store that has no quads yet."""
-        with self.store.attempt() as attempt:
-            with interruptible():
-                ingested, runs = ingest_runs(
-                    self.store, self._dictionary, attempt, workers, paths, graph, on_error
-                )
-                self.store.map_terms(runs)
-            self._dictionary.load_exceptions(ingested.exceptions)
-            note = {"rejected": ingested.rejected, "seconds": dict(ingested.seconds)}
-            self._write(
-                Commit(
-                    epoch,
-                    (ingested.quads, 0),
-                    strategy,
-                    note,
-                    **self._new_terms(),
-                    runs=runs,
-                    bases={QUADS: (4, None)},
-                    batch=batch,
-                )
-            )
-        self.data.replaced_terms()
-        return ingested
+    # Batches of streams
 
     def record(self, batch: tuple[str, int] | None, epoch: int, notes: Mapping[str, str]) -> None:
         """Records a stream's batch, or a source's report, that changed nothing."""

@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyoxigraph import Quad, Triple
 
 from sparqlive.engine.assertions import Assertions
-from sparqlive.engine.batches import Batch, Batches
+from sparqlive.engine.batches import (
+    NO_CHANGES,
+    Batch,
+    BatchNumber,
+    CommittedBatches,
+    IdChanges,
+    by_columns,
+)
 from sparqlive.engine.budget import Budget
 from sparqlive.engine.carry import (
     NO_OUTCOME,
@@ -30,7 +35,6 @@ from sparqlive.engine.carry import (
     Choice,
     Outcome,
     Strategies,
-    Strategy,
 )
 from sparqlive.engine.export import BulkData
 from sparqlive.engine.incoming import reading
@@ -44,32 +48,21 @@ from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
 from sparqlive.live.limit import Limit
 from sparqlive.live.terms import Terms
-from sparqlive.quads.current import GRAPH, OBJECT, PREDICATE, SUBJECT, Change, Quads, inserts_of
+from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.quads.current import Quad as QuadIds
-from sparqlive.rdf.columns import Encoded
-from sparqlive.rdf.read import check_quad
 from sparqlive.rdf.reserved import LINKS, Gate
 from sparqlive.runtime.collector import SettledObjects, collector_paused
 from sparqlive.runtime.interrupts import uninterrupted
-from sparqlive.zset.columns import ColumnRows, last_rows
+from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import Row
-from sparqlive.zset.run import Column
 from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.ingest.documents import Document
     from sparqlive.bulk.ingest.effective import ChangeFiles, Parse
-    from sparqlive.bulk.ingest.job import OnError
-    from sparqlive.bulk.ingest.lines import TextPiece
-    from sparqlive.engine.incoming import Incoming
     from sparqlive.engine.persistence import Persistence
 
-_NO_NOTES: Mapping[str, str] = {}
 _WAIT_SECONDS = 0.01
 """Who captures the last epoch waits so long for the lock, and then looks whether an epoch is carried."""
-_TRIES = 3
-"""So often changes are found beside other epochs; then the other epochs wait."""
-_NO_CHANGES = ColumnRows([np.empty(0, dtype=np.int64)] * 5)
 _NOT_CARRIED = CarryResult({}, {}, {})
 """An epoch of a session without views."""
 
@@ -106,7 +99,7 @@ class Epochs:
         self._waiting = 0
         """The number of threads that wait for an epoch."""
         self._begun = 0.0
-        self._batches = Batches()
+        self._committed_batches = CommittedBatches()
         self._gate = Gate(terms.dictionary)
         self._settled_objects = SettledObjects()
         self.sweeper = Sweeper(self)
@@ -166,102 +159,38 @@ class Epochs:
 
     # Writing
 
-    def apply(
-        self, deletes: Collection[Any], inserts: Collection[Any], strategy: Strategy, batch: Batch | None
-    ) -> Epoch:
-        """Commits quads as an epoch: deletes first, then inserts."""
+    def commit(self, batch: Batch) -> Epoch:
+        """Commits a batch as an epoch, unless it changes nothing or was committed before."""
         with self.lock, uninterrupted, collector_paused():
             self.ensure_open()
-            if batch is not None and self.knows(batch):
+            if batch.number is not None and self._knows(batch.number):
                 return self.unchanged()
-            wanted: dict[QuadIds, int] = {}
-            given = self.want(wanted, deletes, -1) + self.want(wanted, inserts, 1)
-            return self.commit(wanted, given, strategy, batch)
-
-    def apply_encoded(
-        self, deletes: Sequence[Encoded], inserts: Sequence[Encoded], strategy: Strategy, batch: Batch | None
-    ) -> Epoch:
-        """Commits quads that were read by columns as an epoch."""
-        with self.lock, uninterrupted:
-            self.ensure_open()
-            if batch is not None and self.knows(batch):
-                return self.unchanged()
-            parts = [(part, weight) for weight, given in ((-1, deletes), (1, inserts)) for part in given]
-            columns = [[*self._entered(part), np.full(len(part), weight)] for part, weight in parts]
-            wanted = _together(columns)
-            return self.commit(wanted, len(wanted), strategy, batch)
-
-    def apply_changes(
-        self, parts: Sequence[tuple[Encoded, Column]], strategy: Strategy, batch: Batch | None
-    ) -> Epoch:
-        """Commits changes that were read by columns, with their weights, as an epoch.
-
-        The last change of a quad counts, and the quad counts once.
-        """
-        with self.lock, uninterrupted:
-            self.ensure_open()
-            if batch is not None and self.knows(batch):
-                return self.unchanged()
-            columns = [[*self._entered(part), weights] for part, weights in parts]
-            wanted = last_rows(_together(columns), by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
-            return self.commit(wanted, len(wanted), strategy, batch)
-
-    def _entered(self, encoded: Encoded) -> Sequence[Column]:
-        """Enters the terms; returns the quads with the ids that the dictionary has for them."""
-        return encoded.quads_with(self.terms.dictionary.enter_columns(encoded.ids, encoded.texts))
-
-    def want(self, wanted: dict[QuadIds, int], quads: Collection[Any], weight: int) -> int:
-        """Encodes quads into `wanted`; returns how many there were."""
-        dictionary = self.terms.dictionary
-        cached, enter = dictionary.ids.get, dictionary.id_of_uncached
-        for quad in quads:
-            if type(quad) is not Quad:
-                quad = check_quad(quad, None)
-            subject, predicate, object_, graph = quad
-            s, p, o, g = cached(subject), cached(predicate), cached(object_), cached(graph)
-            if s is None or p is None or o is None or g is None:
-                if o is None and type(object_) is Triple:
-                    check_quad(quad, None)  # raises
-                s = enter(subject) if s is None else s
-                p = enter(predicate) if p is None else p
-                o = enter(object_) if o is None else o
-                g = enter(graph) if g is None else g
-                cached = dictionary.ids.get
-            wanted[s, p, o, g] = weight
-        return len(quads)
-
-    def commit(
-        self,
-        wanted: Mapping[QuadIds, int] | ColumnRows,
-        given: int,
-        strategy: Strategy,
-        batch: Batch | None = None,
-        source: str | None = None,
-        notes: Mapping[str, str] = _NO_NOTES,
-    ) -> Epoch:
-        """Commits the effective changes as an epoch: the last change of a quad wins, and the graph is a set.
-
-        With a source, `wanted` is what it asserts (+1) and withdraws (-1). `notes` are stored with the epoch.
-        Called under the lock, and `uninterrupted`.
-        """
-        self._begun = time.perf_counter()
-        changes = self._effective(wanted, source)
-        ignored = given - len(changes)
-        if not changes and not self.assertions.staged():
-            self.record(batch, notes)
-            return self.unchanged(ignored)
-        asserted = self.assertions.staged_by(source, changes) if self._witnesses else {}
-        with collector_paused():
+            self._begun = time.perf_counter() if batch.begun is None else batch.begun
+            if batch.files is not None:
+                return self._commit_files(batch, batch.files)
+            wanted, given = batch.encoded(self.terms.dictionary)
+            changes = self._effective(wanted, batch.source) if given else ()
+            ignored = given - len(changes)
+            if not changes and not self.assertions.staged():
+                self._record(batch)
+                return self.unchanged(ignored)
+            asserted = self.assertions.staged_by(batch.source, changes) if self._witnesses else {}
             try:
-                epoch = self._carry(changes, ignored, strategy, batch, notes)
+                epoch = self._carry(changes, ignored, batch)
             except BaseException:
                 self.assertions.rollback()
                 raise
-        for witness in self._witnesses:
-            witness(source, asserted)
-        return epoch
+            for witness in self._witnesses:
+                witness(batch.source, asserted)
+            return epoch
 
-    def _effective(self, wanted: Mapping[QuadIds, int] | ColumnRows, source: str | None) -> Sequence[Change]:
+    def committed(self, number: BatchNumber) -> Epoch | None:
+        """What committing a batch again returns, so that nobody reads it; None if it is new."""
+        with self.lock:
+            self.ensure_open()
+            return self.unchanged() if self._knows(number) else None
+
+    def _effective(self, wanted: IdChanges, source: str | None) -> Sequence[Change]:
         """The requested changes that change something; a large batch as columns."""
         if source is not None or self.assertions:
             if type(wanted) is ColumnRows:
@@ -273,51 +202,43 @@ class Epochs:
             if len(wanted) < self.tuning.column_rows:
                 self._gate.check(wanted)
                 return self.quads.effective(wanted)
-            wanted = _columns(wanted)
+            wanted = by_columns(wanted)
         _, predicates, _, graphs, weights = wanted.columns
         inserted = weights > 0
         self._gate.check_names(np.unique(predicates[inserted]).tolist(), np.unique(graphs[inserted]).tolist())
         return self.quads.effective_columns(wanted)
 
-    def unchanged(self, ignored: int = 0) -> Epoch:
-        return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self.views))
+    def unchanged(self, ignored: int = 0, rejected: int = 0) -> Epoch:
+        return Epoch(self.epoch, 0, 0, ignored, Deltas(self.epoch, {}, self.views), rejected=rejected)
 
-    def knows(self, batch: Batch) -> bool:
+    def _knows(self, number: BatchNumber) -> bool:
         """Whether a batch was committed before."""
         if self.persistence is not None:
-            return self.persistence.store.catalog.batch_epoch(*batch) is not None
-        return batch in self._batches
+            return self.persistence.store.catalog.batch_epoch(*number) is not None
+        return number in self._committed_batches
 
-    def record(self, batch: Batch | None, notes: Mapping[str, str]) -> None:
+    def _record(self, batch: Batch) -> None:
         """Records a batch or a report that changed nothing."""
-        if self.persistence is not None and (batch is not None or notes):
-            self.persistence.record(batch, self.epoch, notes)
-        elif batch is not None:
-            self._batches.add(batch)
+        if self.persistence is not None and (batch.number is not None or batch.notes):
+            self.persistence.record(batch.number, self.epoch, batch.notes)
+        elif batch.number is not None:
+            self._committed_batches.add(batch.number)
 
-    def _carry(
-        self,
-        changes: Sequence[Change],
-        ignored: int,
-        strategy: Strategy,
-        batch: Batch | None,
-        notes: Mapping[str, str],
-        files: ChangeFiles | None = None,
-    ) -> Epoch:
+    def _carry(self, changes: Sequence[Change], ignored: int, batch: Batch) -> Epoch:
         """Carries an epoch to all contents, and commits it.
 
-        `files`: its changes, if workers wrote them; `changes` are then those that this process needs.
+        If workers wrote its changes into files, `changes` are those that this process needs.
         """
-        number, readers = self.epoch + 1, self.views.readers
+        number, readers, files = self.epoch + 1, self.views.readers, batch.files
         if not readers and files is None:
-            self._save(number, changes, batch, notes, _NOT_CARRIED, NO_OUTCOME)
+            self._save(number, changes, batch, _NOT_CARRIED, NO_OUTCOME)
             self.quads.add(changes)
             return self._advance(number, changes, ignored, {}, _NOT_CARRIED)
         self.quads.stage(changes)
         try:
             self._is_carrying = True  # others can capture the last epoch
             try:
-                carried = self.strategies.carry(self._keeper, changes, strategy)
+                carried = self.strategies.carry(self._keeper, changes, batch.strategy)
                 if files is not None and self.strategies.has_spark_setting:
                     carried.otherwise = "spark"
                 results, failed = carried.deltas, carried.failed
@@ -325,16 +246,16 @@ class Epochs:
                     temporary = self._carry_temporary(changes)
                     results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
                 if files is None and not self.views.unheld:
-                    self._save(number, changes, batch, notes, carried, NO_OUTCOME)
+                    self._save(number, changes, batch, carried, NO_OUTCOME)
             finally:
                 with self._capturing:
                     self._is_carrying = False
             if self.views.unheld:
-                with self._carry_unheld(changes, strategy, carried, files) as unheld:
+                with self._carry_unheld(changes, batch, carried) as unheld:
                     results = {**results, **unheld.deltas}
-                    self._save(number, changes, batch, notes, carried, unheld, files)
+                    self._save(number, changes, batch, carried, unheld)
             elif files is not None:
-                self._save(number, changes, batch, notes, carried, NO_OUTCOME, files)
+                self._save(number, changes, batch, carried, NO_OUTCOME)
         except BaseException:
             self._keeper.rollback()
             self._temporary.rollback()
@@ -363,22 +284,20 @@ class Epochs:
         if not staged:
             self.quads.count(files.inserted, files.deleted)
             self.persistence.data.committed_files()
+        if files.are_base and not self.strategies.has_spark_setting:
+            self.persistence.data.map_ahead()  # those of Spark may be larger than what one machine maps
         self._gathering.clear()
 
     @contextmanager
     def _carry_unheld(
-        self,
-        changes: Sequence[Change],
-        strategy: Strategy,
-        carried: CarryResult,
-        files: ChangeFiles | None = None,
+        self, changes: Sequence[Change], batch: Batch, carried: CarryResult
     ) -> Iterator[Outcome]:
         """Carries an epoch to the contents that stay in the store; their files are there during the block."""
         from sparqlive.bulk.in_store import Changes
         from sparqlive.engine.unheld import changes_in
 
-        given = Changes.given(changes) if files is None else changes_in(files)
-        unheld, number = self.views.unheld, self.epoch + 1
+        given = Changes.given(changes) if batch.files is None else changes_in(batch.files)
+        unheld, number, strategy = self.views.unheld, self.epoch + 1, batch.strategy
         assert unheld is not None
         way = self.strategies.file_backend(strategy, self.quads.size, given.count)
         with unheld.attempt() as folder:
@@ -425,11 +344,9 @@ class Epochs:
         self,
         number: int,
         changes: Sequence[Change],
-        batch: Batch | None,
-        notes: Mapping[str, str],
+        batch: Batch,
         carried: CarryResult,
         unheld: Outcome,
-        files: ChangeFiles | None = None,
     ) -> None:
         """Makes the current epoch durable before it becomes visible."""
         if self.persistence is not None:
@@ -440,11 +357,9 @@ class Epochs:
                 deltas.update({deferred.relation: (4, unseen) for deferred in self.views.later.values()})
             deltas.update(self.assertions.staged())
             strategy, failed = carried.summary(), carried.failed
-            self.persistence.commit(
-                number, changes, deltas, strategy, note, batch, notes, failed, unheld.relations, files
-            )
-        elif batch is not None:
-            self._batches.add(batch)
+            self.persistence.commit(number, changes, deltas, strategy, note, batch, failed, unheld.relations)
+        elif batch.number is not None:
+            self._committed_batches.add(batch.number)
 
     def _advance(
         self,
@@ -464,13 +379,15 @@ class Epochs:
             self.start_clock(view)
         for gathered in self._gathering:
             add_into(gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
-        inserted, count = inserts_of(changes), len(changes)
+        inserted, count, rejected = inserts_of(changes), len(changes), 0
         if files is not None:
-            inserted, count = files.inserted, len(files)
+            inserted, count, rejected = files.inserted, len(files), files.rejected
         deltas = Deltas(number, changed, self.views)
         strategy, choices = carried.summary(), self._note_choices(number, carried)
         seconds = time.perf_counter() - self._begun
-        epoch = Epoch(number, inserted, count - inserted, ignored, deltas, strategy, choices, seconds=seconds)
+        epoch = Epoch(
+            number, inserted, count - inserted, ignored, deltas, strategy, choices, rejected, seconds
+        )
         self.sweeper.count(count)
         self._notify(epoch)
         return epoch
@@ -492,133 +409,49 @@ class Epochs:
             self.views[name].chose(number, choice)
         return choices
 
-    def ingest(
-        self, paths: Sequence[str | Document], graph: str | None, on_error: OnError, batch: Batch | None
-    ) -> Epoch:
-        """Loads files directly into a store without quads and views, as one epoch."""
-        with self.lock, uninterrupted, collector_paused():
-            self.ensure_open()
-            assert self.persistence is not None
-            if batch is not None and self.knows(batch):
-                return self.unchanged()
-            number, begun = self.epoch + 1, time.perf_counter()
-            workers, strategy = self.strategies.workers()
-            read = self.persistence.ingest(workers, paths, graph, on_error, number, strategy, batch)
-            self.persistence.data.load_quads()
-            if strategy != "spark":  # whose graphs may be larger than what one machine maps
-                self.persistence.data.map_ahead()
-            self._gathering.clear()
-            self.moved_to(number)
-            deltas, seconds = Deltas(number, {}, self.views), time.perf_counter() - begun
-            epoch = Epoch(number, read.quads, 0, 0, deltas, strategy, rejected=read.rejected, seconds=seconds)
-            self._notify(epoch)
-            return epoch
-
-    def apply_parts(
-        self,
-        parse: Parse,
-        graph: str | None = None,
-        strategy: Strategy = "auto",
-        batch: Batch | None = None,
-        *,
-        count_each: bool = False,
-    ) -> Epoch:
-        """Commits what workers read as an epoch, into a store with or without quads and views.
+    @contextmanager
+    def read_by_workers(self, parse: Parse, graph: str | None = None) -> Iterator[ChangeFiles]:
+        """Context that has the lock, with the changes that workers found as of now.
 
         `parse` has workers put down parts (see `bulk/ingest/effective.py`): quads to insert, or changes with
         weights, of which the last one of a quad counts. `graph` is the canonical text of a graph for quads of
-        the unnamed graph. `count_each`: `ignored` counts each quad once. Only in a store, and not while other
-        sources assert quads.
+        the unnamed graph. Only in a store, and not while other sources assert quads.
         """
-        begun = time.perf_counter()
-        with self.lock:
-            self.ensure_open()
-            assert self.persistence is not None
-            self._ensure_no_sources()
-            if batch is not None and self.knows(batch):
-                return self.unchanged()
-            workers, _ = self.strategies.workers()
-        with reading(self.persistence, workers, parse, graph) as incoming:
-            for _ in range(_TRIES):
-                files = incoming.find(self.lock)
-                with self.lock, collector_paused():
-                    if incoming.is_current:
-                        with uninterrupted:
-                            return self._commit_files(incoming, files, strategy, batch, count_each, begun)
-            with self.lock, collector_paused():
-                files = incoming.find(self.lock)
-                with uninterrupted:
-                    return self._commit_files(incoming, files, strategy, batch, count_each, begun)
-
-    def _commit_files(
-        self,
-        incoming: Incoming,
-        files: ChangeFiles,
-        strategy: Strategy,
-        batch: Batch | None,
-        count_each: bool,
-        begun: float,
-    ) -> Epoch:
-        """Commits changes that workers wrote. Called under the lock, and not interrupted."""
         self.ensure_open()
         assert self.persistence is not None
-        if batch is not None and self.knows(batch):
-            return self.unchanged()
-        self._ensure_no_sources()
-        self._begun = begun
-        ignored = (files.distinct if count_each else files.given) - len(files)
-        if not len(files):
-            self.record(batch, _NO_NOTES)
-            return self.unchanged(ignored)
-        incoming.close()
-        changes = files.rows() if self.reads_changes else _NO_CHANGES
-        with self.persistence.data.staged(files):
-            return self._carry(changes, ignored, strategy, batch, _NO_NOTES, files)
+        workers, _ = self.strategies.workers()
+        found = reading(self.persistence, workers, parse, graph)
+        with found as incoming, incoming.found(self.lock) as files:
+            yield files
 
-    def _ensure_no_sources(self) -> None:
-        if not self.can_apply_parts:
+    def _commit_files(self, batch: Batch, files: ChangeFiles) -> Epoch:
+        """Commits changes that workers wrote."""
+        assert self.persistence is not None
+        if not files.are_base and not self.can_read_by_workers:
             raise Error("A source was added while workers read the batch. Load or apply it again.")
+        ignored = (files.distinct if batch.counts_each else files.given) - len(files)
+        if not len(files) and not files.are_base:
+            self._record(batch)
+            return self.unchanged(ignored, files.rejected)
+        changes = files.rows() if self.reads_changes and not files.are_base else NO_CHANGES
+        with self.persistence.data.staged(files):
+            return self._carry(changes, ignored, batch)
 
     @property
-    def can_apply_parts(self) -> bool:
-        """Whether workers can carry out a batch: see `apply_parts`."""
+    def can_read_by_workers(self) -> bool:
+        """Whether workers can find the changes of a batch: see `read_by_workers`."""
         is_alone = not self.assertions and not self._witnesses
         return self.persistence is not None and not self.read_only and is_alone
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether files can become the runs of the store as they are."""
+        return not self.views.readers and self.quads.is_blank()
 
     @property
     def reads_changes(self) -> bool:
         """Whether something in this process needs the changes of every epoch."""
         return bool(self._keeper.is_used or self._temporary.is_used or self.views.later or self.quads.is_read)
-
-    def apply_lines(
-        self,
-        pieces: Iterable[TextPiece],
-        graph: str | None,
-        strategy: Strategy,
-        batch: Batch | None,
-        count_each: bool,
-    ) -> Epoch | None:
-        """Commits changes that workers read from text; None if its lines are unusual."""
-        from sparqlive.bulk.ingest.lines import Lines, UnusualTextError
-
-        lines = Lines(self.strategies.workers()[0], pieces)
-        try:
-            return self.apply_parts(lines, graph, strategy, batch, count_each=count_each)
-        except UnusualTextError:
-            return None
-
-    def load_on_workers(
-        self, paths: Sequence[str], graph: str | None, on_error: OnError, batch: Batch | None
-    ) -> Epoch:
-        """Loads files on workers as one epoch: parsing, and what `apply_parts` does."""
-        from sparqlive.bulk.ingest.job import graph_text
-        from sparqlive.engine.ingest import Documents
-
-        if batch is not None and self.knows(batch):
-            return self.unchanged()
-        documents = Documents(self.strategies.workers()[0], paths, on_error)
-        epoch = self.apply_parts(documents, None if graph is None else graph_text(graph), batch=batch)
-        return replace(epoch, rejected=documents.rejected)
 
     def moved_to(self, epoch: int) -> None:
         """Sets the current epoch, and wakes the threads that wait for it. The caller holds the lock."""
@@ -783,13 +616,3 @@ class Epochs:
                 self.persistence.close()
             self._bulk_data.close()
             self.scratch.close()
-
-
-def _together(parts: Sequence[Sequence[Column]]) -> ColumnRows:
-    """Rows that were read in parts; a document may have none."""
-    return ColumnRows([np.concatenate(columns) for columns in zip(_NO_CHANGES.columns, *parts, strict=True)])
-
-
-def _columns(wanted: Mapping[QuadIds, int]) -> ColumnRows:
-    quads = np.fromiter(chain.from_iterable(wanted), np.int64, 4 * len(wanted)).reshape(-1, 4)
-    return ColumnRows([*quads.T, np.fromiter(wanted.values(), np.int64, len(wanted))])

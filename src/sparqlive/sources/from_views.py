@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyoxigraph import NamedNode
 
+from sparqlive.engine.batches import Batch
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error
@@ -145,7 +146,7 @@ class AllSourcesFromViews:
                     f"Variable {variable!r} of view {view!r} already gives sources of kind {kind!r} with "
                     f"different options. Call remove() on the result of the first sources_from() call."
                 )
-            self.epochs.record(None, {linked.key: linked.note()})
+            self.epochs.commit(Batch(notes={linked.key: linked.note()}))
             self._begin(linked)
             return linked
 
@@ -160,7 +161,7 @@ class AllSourcesFromViews:
                 raise Error(f"The sources from view {linked.view!r} have already been removed.")
             for source in [one for one in self._feeds.by_name.values() if linked.key in one.given_by]:
                 self._feeds.release(source, linked.key)
-            self.epochs.record(None, {linked.key: ""})
+            self.epochs.commit(Batch(notes={linked.key: ""}))
 
     def is_there(self, linked: SourcesFromView) -> bool:
         """The caller holds the lock."""

@@ -12,17 +12,17 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
+from sparqlive.engine.batches import Batch, encode_changes
 from sparqlive.engine.view import Epoch
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Closed, Error, StoreFailed
 from sparqlive.numbers import seconds
-from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.reserved import graph_refusal
 from sparqlive.runtime.collector import collector_paused
@@ -292,7 +292,7 @@ class Feeds:
                     f"choose another name."
                 )
             self._epochs.assertions.add(source.name)
-            self._epochs.commit({}, 0, "auto", notes={source.key: source.note()})
+            self._epochs.commit(Batch(notes={source.key: source.note()}))
             self.start([(source, watcher)])
         return source
 
@@ -394,17 +394,18 @@ class Feeds:
         with epochs.lock, collector_paused():
             if epochs.closed or source.removed:
                 return None
-            wanted: dict[QuadIds, int] = {}
+            deletes: Collection[Quad]
+            inserts: Collection[Quad]
             if isinstance(outcome, Content):
                 old = set(epochs.terms.dictionary.quads(epochs.assertions.quads(source.name)))
                 placed = source.placed(outcome.quads)
                 new = set(placed if outcome.labelled else matched(old, placed))
-                given = epochs.want(wanted, old - new, -1) + epochs.want(wanted, new - old, 1)
+                deletes, inserts = old - new, new - old
             else:
-                given = epochs.want(wanted, source.placed(outcome.delete), -1)
-                given += epochs.want(wanted, source.placed(outcome.insert), 1)
+                deletes, inserts = source.placed(outcome.delete), source.placed(outcome.insert)
+            ids, given = encode_changes(epochs.terms.dictionary, deletes, inserts)
             state = {
-                "quads": epochs.assertions.count_after(source.name, wanted),
+                "quads": epochs.assertions.count_after(source.name, ids),
                 "version": outcome.version,
                 "last_seen": time.time(),
                 "stale_since": None,
@@ -412,7 +413,7 @@ class Feeds:
                 "notifications": source.notifications,
             }
             notes = {source.key: source.note(**state)}
-            epoch = epochs.commit(wanted, given, "auto", source=source.name, notes=notes)
+            epoch = epochs.commit(Batch(ids=ids, given=given, source=source.name, notes=notes))
             source.restore_state(state)
             return epoch if epoch.inserted or epoch.deleted else None
 
@@ -420,13 +421,13 @@ class Feeds:
         with self._epochs.lock:
             if not self._epochs.closed:
                 notes = {source.key: source.note() for source in sources if not source.removed}
-                self._epochs.record(None, notes)
+                self._epochs.commit(Batch(notes=notes))
 
     def _forget(self, source: Source) -> None:
         """Retracts all quads of a source in one epoch."""
         epochs = self._epochs
-        wanted = dict.fromkeys(epochs.assertions.quads(source.name), -1)
-        epochs.commit(wanted, len(wanted), "auto", source=source.name, notes={source.key: ""})
+        ids = dict.fromkeys(epochs.assertions.quads(source.name), -1)
+        epochs.commit(Batch(ids=ids, source=source.name, notes={source.key: ""}))
         epochs.assertions.forget(source.name)
 
     # In the thread of the sources

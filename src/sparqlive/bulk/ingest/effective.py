@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
 import numpy as np
@@ -75,6 +75,12 @@ class ChangeFiles:
     inserted: int
     deleted: int
     predicates: frozenset[int]
+    are_base: bool = False
+    """Whether they are whole runs, for a store without quads."""
+    rejected: int = 0
+    """Malformed lines that were left out."""
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    """How long the phases of writing whole runs took."""
 
     def __len__(self) -> int:
         """The number of changes."""

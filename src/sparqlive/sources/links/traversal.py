@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 from pyoxigraph import NamedNode
 
 from sparqlive.engine.assertions import TakenNumberError
+from sparqlive.engine.batches import Batch
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Epochs
 from sparqlive.errors import Error, Unsupported, ViewExists
@@ -317,7 +318,7 @@ class Traversal:
         if settings is None:
             self.end(view.name)
             return
-        self.epochs.record(None, self.note(view.name, settings))
+        self.epochs.commit(Batch(notes=self.note(view.name, settings)))
         self._follow(view, settings)
 
     def _follow(self, view: View, settings: Follow) -> None:
@@ -338,7 +339,7 @@ class Traversal:
             if ended is None:
                 return
             ended.view.follow_links(None)
-            self.epochs.record(None, self.note(name, None))
+            self.epochs.commit(Batch(notes=self.note(name, None)))
             if self.feeds.watching or not self._followings:
                 self._step()
 
@@ -354,7 +355,7 @@ class Traversal:
                 if name in self.epochs.views.by_name:
                     self._follow(self.epochs.views[name], Follow.from_note(note))
                 else:  # the process ended while the view was being dropped
-                    self.epochs.record(None, self.note(name, None))
+                    self.epochs.commit(Batch(notes=self.note(name, None)))
             if not self._followings and (describes or any(source.found for source in self.sources.values())):
                 self._step()
 
@@ -460,6 +461,6 @@ class Traversal:
         old = set(epochs.assertions.quads(LINKS.value))
         changes = {**dict.fromkeys(old - links, -1), **dict.fromkeys(links - old, 1)}
         if changes:
-            epochs.commit(changes, len(changes), "auto", source=LINKS.value)
+            epochs.commit(Batch(ids=changes, source=LINKS.value))
         if not self._followings:
             epochs.assertions.forget(LINKS.value)
