@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -41,12 +42,14 @@ from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.runtime.memory import give_back
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
-from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import RunFile
 from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
 from sparqlive.store.store import LaterChanges, Sources
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, Run
+
+if TYPE_CHECKING:
+    from sparqlive.quads.current import Quads as SessionQuads
 
 _TRIES = 5
 _MANY_CHANGES = 1_000
@@ -109,15 +112,15 @@ def nothing(width: int) -> Saved:
 class InStore:
     """Evaluates plans of one epoch.
 
-    sources: for whole files; stored: the quads in files and the changes after them, to look single ones up,
-    if that is possible; parameters: the rows of the plans' table of parameters.
+    sources: for whole files; quads: those of the session, with the changes staged, to look single ones up;
+    parameters: the rows of the plans' table of parameters.
     """
 
     def __init__(
         self,
         backend: Callable[[], Backend],
         sources: Callable[[], Sources],
-        stored: Callable[[], tuple[QuadRuns, Run]] | None,
+        quads: SessionQuads | None,
         target: Target,
         terms: StoreTerms,
         changes: Changes = NO_CHANGES,
@@ -125,7 +128,7 @@ class InStore:
     ) -> None:
         self._make_backend = backend
         self._sources = sources
-        self._stored = stored
+        self._session_quads = quads
         self._target = target
         self._terms = terms
         self._id_of = terms.id_of
@@ -374,7 +377,7 @@ class InStore:
             base,
             table(backend, _CHANGE, relation) if count else None,
             self._id_of,
-            lookup=self._lookup if self._stored and count and few and not relation.files else None,
+            lookup=self._lookup() if count and few and not relation.files else None,
             few_changes=few,
             changed_predicates=self._changes.predicates,
         )
@@ -407,12 +410,12 @@ class InStore:
             self._net[len(rows)] = np.column_stack([*run.columns, run.weights])
         return self._net[len(rows)]
 
-    @cached_property
-    def _lookup(self) -> Lookup:
+    def _lookup(self) -> Lookup | None:
         """Looks up quads of an epoch whose changes this process has."""
-        assert self._stored is not None
-        changes = _sorted(self._changes.relation.rows)
-        return Lookup(*self._stored(), changes, self._id_of, self._terms.known)
+        if self._session_quads is None:
+            return None
+        rows = self._changes.relation.rows
+        return Lookup(self._session_quads, rows, self._id_of, self._terms.known)
 
     def _known(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
         """A change, or a first content, that was computed before."""

@@ -24,7 +24,6 @@ from sparqlive.zset.run import Run
 if TYPE_CHECKING:
     from sparqlive.bulk.stored_rows import StoredRelation
     from sparqlive.engine.stored_data import StoredData
-    from sparqlive.store.quad_runs import QuadRuns
     from sparqlive.store.store import Sources, Store
 
 _FEW_ROWS = 100_000
@@ -79,10 +78,6 @@ class BulkData:
             later = replace(sources.later, rows=rows)
             sources = replace(sources, find_later=lambda: later)
         return sources
-
-    def stored_quads(self) -> tuple[QuadRuns, Run]:
-        """The quads in files, and the changes after them, to look single ones up."""
-        return self._files.stored_quads()
 
     def stored(self, name: str) -> StoredRelation | None:
         """What the store has of a relation."""
@@ -152,7 +147,6 @@ class _TemporaryStore:
         singles = TermColumns.of(list(dictionary.single_entries().items()))
         self.store.write_terms(TermColumns.together([singles, *dictionary.columns()]))
         dictionary.start_journal()
-        self._runs = self.store.all_quads()
         self._later = Run([_NOTHING] * 4, _NOTHING)
         self._new: list[Sequence[Change]] = []
         self.changes = 0
@@ -162,16 +156,13 @@ class _TemporaryStore:
         self._new.append(changes)
         self.changes += len(changes)
 
-    def stored_quads(self) -> tuple[QuadRuns, Run]:
-        """As of `StoredData`."""
+    def sources(self) -> Sources:
+        """The files, and the net changes after them."""
         if self._new:
             rows = np.concatenate([np.array(changes, dtype=np.int64) for changes in self._new])
             *columns, weights = (np.ascontiguousarray(column) for column in rows.T)
             self._later, self._new = self._later.with_run(Run.sort(columns, weights)), []
-        return self._runs, self._later
-
-    def sources(self) -> Sources:
-        found, (_, run) = self.store.sources(self._dictionary.new_entries), self.stored_quads()
+        found, run = self.store.sources(self._dictionary.new_entries), self._later
         assert run.weights is not None
         later = replace(found.later, rows=np.column_stack([*run.columns, run.weights]))
         return replace(found, find_later=lambda: later)

@@ -88,7 +88,7 @@ class FromFiles:
         return InStore(
             lambda: self._create(quads, target),
             lambda: data.sources(self._undone),
-            None if self._undone or data.quads.size <= SCANNED_ROWS else data.stored_quads,
+            None if self._undone or data.quads.size <= SCANNED_ROWS else data.quads,
             target,
             terms,
             changes,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -35,18 +34,6 @@ _ORDERS: tuple[Order, ...] = ("pso", "pos", "spo")
 _LARGE_BASE = 100_000
 _NO_EXCEPTIONS: Mapping[str, int] = {}
 _NO_COLUMN = np.empty(0, dtype=np.int64)
-_NO_CHANGES = Run([_NO_COLUMN] * 4, _NO_COLUMN)
-
-
-@dataclass(frozen=True)
-class _LookedUp:
-    """The quads of an epoch: those in files, and the changes after them, sorted by s, p, o, g."""
-
-    base: tuple[int, frozenset[str]]
-    """The epoch and the files of the base."""
-    epoch: int
-    runs: QuadRuns
-    later: Run
 
 
 class StoredData:
@@ -61,7 +48,6 @@ class StoredData:
         self._terms = store.terms()
         dictionary.load(self._terms, store.catalog.terms(), store.catalog.exceptions())
         self._at = store.catalog.epoch()
-        self._looked_up: _LookedUp | None = None
         self._segments: QuadRuns | None = None
         """What was last found out about the segments of files, most of which stay."""
         if not store.catalog.read_only:
@@ -113,29 +99,6 @@ class StoredData:
     def sources(self) -> Sources:
         """Where a bulk backend finds the quads and terms of the last epoch."""
         return self.store.sources(self._dictionary.new_entries)
-
-    def stored_quads(self) -> tuple[QuadRuns, Run]:
-        """The quads of the last epoch, to look single ones up: those in files, and the changes after them.
-
-        The changes are net, sorted by s, p, o, g.
-        """
-        catalog, epoch = self.store.catalog, self.store.catalog.epoch()
-        base = self.store.quads_epoch(), frozenset(run.path for run in catalog.runs(QUADS))
-        before, known, log = self._looked_up, None, list[Column]()
-        if before is not None and before.base == base and before.epoch <= epoch:
-            new = [stored for _, stored in catalog.changes(before.epoch)]
-            log = [stored for stored in new if isinstance(stored, np.ndarray)]
-            if len(log) == len(new):  # otherwise an epoch has left its changes in files
-                known = before
-        if known is None:
-            self._segments, log = self.store.quads(self._segments)
-            known = _LookedUp(base, epoch, self._segments, _NO_CHANGES)
-        later = known.later
-        if log:
-            *columns, weights = (np.ascontiguousarray(column) for column in np.concatenate(log).T)
-            later = later.with_run(Run.sort(columns, weights))
-        self._looked_up = replace(known, epoch=epoch, later=later)
-        return known.runs, later
 
     def committed(self, terms: RunFile | None) -> None:
         """Starts a new journal of terms after a commit; `terms` is the file of those in the old journal.

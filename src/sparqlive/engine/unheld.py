@@ -134,10 +134,11 @@ class UnheldContent(PlanContent):
 class Unheld:
     """The contents that are not held, by plan."""
 
-    def __init__(self, persistence: Persistence, terms: Terms) -> None:
+    def __init__(self, persistence: Persistence, quads: Quads, terms: Terms) -> None:
         self._persistence = persistence
         self._store = persistence.store
         self._data = persistence.data
+        self._quads = quads
         self._terms = terms
         self._contents: dict[op.Operator, PlanContent] = {}
 
@@ -196,7 +197,7 @@ class Unheld:
         return InStore(
             lambda: way.create(target),
             data.sources,
-            data.stored_quads,
+            self._quads,
             target,
             terms,
             changes,

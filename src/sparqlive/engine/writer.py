@@ -118,7 +118,7 @@ class Epochs:
         """Allows contents that stay in a store, from now on."""
         from sparqlive.engine.unheld import Unheld  # imported late because it is slow to import
 
-        self.views.attach(Unheld(persistence, self.terms))
+        self.views.attach(Unheld(persistence, self.quads, self.terms))
 
     def held_bytes(self) -> int:
         """The memory that held contents, with the quads that they read, were estimated to need."""

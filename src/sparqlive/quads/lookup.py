@@ -193,7 +193,7 @@ def quads_with(reader: Reader, scope: Scope, known: Mapping[int, int], after: bo
         elif scope.covers(graph):
             yield from _of_graph(reader, graph, known.get(PREDICATE), after)
         return
-    found = _found(reader, known, graph, after)
+    found = unmerged(reader, known, graph, after)
     if scope.kind != "merged":
         yield from (
             found if graph is not None and scope.kind == "one" else (q for q in found if scope.covers(q[3]))
@@ -264,7 +264,7 @@ def _scanned(reader: Reader, scope: Scope, predicate: int | None, after: bool) -
                 yield subject, name, object_, others[0] if others else graph
 
 
-def _found(reader: Reader, known: Mapping[int, int], graph: int | None, after: bool) -> Iterator[Quad]:
+def unmerged(reader: Reader, known: Mapping[int, int], graph: int | None, after: bool) -> Iterator[Quad]:
     """The quads of all graphs, or of one, that have known ids at some positions."""
     predicate = known.get(PREDICATE)
     subject, object_ = known.get(SUBJECT), known.get(OBJECT)

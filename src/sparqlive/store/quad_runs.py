@@ -1,4 +1,4 @@
-"""The quads in files by graph and predicate, for bulk work on files.
+"""The quads in files by graph and predicate, for workers that find what a load changes.
 
 Owns the positions of each graph's and predicate's pairs in the files: a segment is a range of rows of one
 file with one predicate and one graph. Segments of one graph and predicate in the base are sorted and do not
@@ -10,9 +10,8 @@ in all layers, with 1 in the base, add up to 1; otherwise they add up to 0.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -20,7 +19,7 @@ import numpy as np
 from sparqlive.store.layout import ROWS_PER_GROUP
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
-from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers, places_of
+from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
 from sparqlive.zset.columns import Mask, group_starts
 from sparqlive.zset.run import Column, Run, search
 
@@ -37,8 +36,6 @@ class Segment:
     start: int
     stop: int
     first: tuple[int, int, int, int]
-    weight: int = 0
-    """Of a file of the change log: by how much it changes the number of pairs."""
 
     @property
     def path(self) -> str:
@@ -57,14 +54,12 @@ def segments_of(place: Place, runs: Iterable[RunFile]) -> list[Segment]:
 
 
 def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
-    names = ("p", "g") if run.epoch is None else ("p", "g", "w")
-    predicates, graphs, *weights = read_columns(place, run, names)
+    predicates, graphs = read_columns(place, run, ("p", "g"))
     edges = (np.flatnonzero((predicates[1:] != predicates[:-1]) | (graphs[1:] != graphs[:-1])) + 1).tolist()
     for start, stop in zip([0, *edges], [*edges, len(predicates)], strict=True):
         # Only the first predicate and graph of a file can continue from another file.
         rest = (_BEFORE_ALL, _BEFORE_ALL) if start else (run.first[2], run.first[3])
-        weight = sum(int(column[start:stop].sum()) for column in weights)
-        yield Segment(run, start, stop, (int(predicates[start]), int(graphs[start]), *rest), weight)
+        yield Segment(run, start, stop, (int(predicates[start]), int(graphs[start]), *rest))
 
 
 def read_pairs(readers: Readers, segment: Segment) -> Run:
@@ -128,11 +123,6 @@ class Layers:
     late: list[list[Segment]] = field(default_factory=list)
     rows: list[Run] = field(default_factory=list)
 
-    def size(self) -> int:
-        late = sum(segment.weight for segments in self.late for segment in segments)
-        base = sum(segment.stop - segment.start for segment in self.base)
-        return base + late + sum(run.total() for run in self.rows)
-
     def within(self, low: int, high: int) -> Layers:
         """The segments that can contain subjects from `low` to `high`."""
         late = [found for segments in self.late if (found := _within(segments, low, high))]
@@ -157,23 +147,6 @@ def _within(segments: list[Segment], low: int, high: int) -> list[Segment]:
     return segments[first : bisect_right(segments, high, key=subject)]
 
 
-def _reached(segments: Sequence[Segment], subjects: Column) -> Iterator[tuple[Segment, Column]]:
-    """The segments of a layer that can contain some of the sorted subjects, with these."""
-    for number, segment in enumerate(segments):
-        start = 0 if number == 0 else int(np.searchsorted(subjects, segment.first[2], "left"))
-        stop = len(subjects)
-        if number + 1 < len(segments):  # the next one may have more pairs of its first subject
-            stop = int(np.searchsorted(subjects, segments[number + 1].first[2], "right"))
-        if start < stop:
-            yield segment, subjects[start:stop]
-
-
-def _of_subjects(run: Run, subjects: Column) -> tuple[Column, Column, Column]:
-    places = places_of(run.columns[0], subjects)
-    weights = np.ones(len(places), dtype=np.int64) if run.weights is None else run.weights[places]
-    return run.columns[0][places], run.columns[1][places], weights
-
-
 class QuadRuns:
     """The quads in files as of one epoch."""
 
@@ -185,7 +158,7 @@ class QuadRuns:
         known: QuadRuns | None = None,
     ) -> None:
         """`log`: the changes of each epoch after the base. `known` has found the segments of some files."""
-        self._readers = readers
+        self._place = readers.place
         self._files: dict[str, list[Segment]] = {}
         self._layers: dict[tuple[int, int], Layers] = {}
         for key, segments in self._by_key(runs, known).items():
@@ -205,7 +178,7 @@ class QuadRuns:
         everything: list[Segment] = []
         for run in runs:
             found = None if known is None else known._files.get(run.path)
-            found = [*_segments_of(self._readers.place, run)] if found is None else found
+            found = [*_segments_of(self._place, run)] if found is None else found
             self._files[run.path] = found
             everything += found
         by_key: dict[tuple[int, int], list[Segment]] = {}
@@ -213,40 +186,10 @@ class QuadRuns:
             by_key.setdefault(segment.key, []).append(segment)
         return by_key
 
-    @cached_property
-    def sizes(self) -> dict[tuple[int, int], int]:
-        """The number of quads of each graph and predicate."""
-        return {key: layers.size() for key, layers in self._layers.items()}
-
     def layers(self, key: tuple[int, int], low: int, high: int) -> Layers | None:
         """Where pairs with subjects from `low` to `high` are; None if there are none."""
         found = self._layers.get(key)
         return None if found is None else found.within(low, high)
-
-    def of_subjects(
-        self, subjects: Column, is_read: Callable[[int, int], bool]
-    ) -> Iterator[tuple[tuple[int, int], Column, Column, Column]]:
-        """The pairs of some sorted subjects by graph and predicate, of which `is_read` chooses some.
-
-        With their weights: a pair may be there several times, and then they add up.
-        """
-        for key, layers in self._layers.items():
-            if not is_read(*key):
-                continue
-            for segments in (layers.base, *layers.late):
-                for segment, part in _reached(segments, subjects):
-                    yield key, *self._of_subjects(segment, part)
-            for run in layers.rows:
-                yield key, *_of_subjects(run, subjects)
-
-    def _of_subjects(self, segment: Segment, subjects: Column) -> tuple[Column, Column, Column]:
-        if len(subjects) * ROWS_PER_SEARCH > segment.stop - segment.start:
-            return _of_subjects(read_pairs(self._readers, segment), subjects)
-        reader = self._readers.of(segment.run)
-        low, high = reader.find("s", subjects, segment.start, segment.stop)
-        objects, *weights = reader.rows(_columns(segment)[1:], low, high)
-        found = np.repeat(subjects, high - low)
-        return found, objects, weights[0] if weights else np.ones(len(found), dtype=np.int64)
 
 
 def _runs_of(changes: Column) -> Iterator[tuple[tuple[int, int], Run]]:

@@ -218,8 +218,3 @@ def expanded(low: Column, high: Column) -> Column:
     sizes = high - low
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(high - ends, sizes)
-
-
-def places_of(column: Column, keys: Column) -> Column:
-    """Where a sorted column has one of the keys."""
-    return expanded(np.searchsorted(column, keys, "left"), np.searchsorted(column, keys, "right"))

@@ -337,17 +337,6 @@ class Store:
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
         return QuadRuns(self.readers, self.catalog.runs(QUADS), log, known)
 
-    def quads(self, known: QuadRuns | None = None) -> tuple[QuadRuns, list[Column]]:
-        """The quads up to the last epoch whose changes are in files, and the changes of the epochs after it.
-
-        `known` as for `all_quads`.
-        """
-        log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
-        in_files = [number for number, stored in enumerate(log, 1) if not isinstance(stored, np.ndarray)]
-        last = in_files[-1] if in_files else 0
-        runs = QuadRuns(self.readers, self.catalog.runs(QUADS), log[:last], known)
-        return runs, [rows for rows in log[last:] if isinstance(rows, np.ndarray)]
-
     def changes(self, since: int) -> Iterator[tuple[int, Column]]:
         """The changes of each epoch after `since`, as rows of s, p, o, g, w."""
         return read_changes(self.place, self.catalog, since)
