@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparqlive.engine.choice import LIVE, LIVE_ROWS, SPARK_ROWS, Way, Work, choose, way_of
+import sparqlive
+from sparqlive.engine.choice import LIVE, LIVE_ROWS, LIVE_STORED_ROWS, SPARK_ROWS, Way, Work, choose, way_of
 
 DUCKDB, SPARK = Way("duckdb", "duckdb"), Way("spark", "spark")
 BOTH = pytest.mark.parametrize(("way", "most"), [(DUCKDB, LIVE_ROWS), (SPARK, SPARK_ROWS)])
@@ -36,6 +37,27 @@ def test_a_change_as_large_as_the_view_is_a_rebuild(way: Way, most: int) -> None
     assert chosen(most + 1, way.backend, quads=2 * most + 2) == way
     assert chosen(most + 1, way.backend, quads=2 * most + 1) == Way("rebuild", way.backend)
     assert chosen(most, way.backend, quads=0) == LIVE, "a small one never is"
+
+
+def test_live_carries_less_where_each_change_looks_up_rows() -> None:
+    for changed, way in ((LIVE_STORED_ROWS, LIVE), (LIVE_STORED_ROWS + 1, DUCKDB)):
+        assert choose(Work(changed, 100_000, 0, looks_up_rows=True), "duckdb")[0] == way
+
+
+@pytest.mark.parametrize(
+    ("query", "looks_up_rows"),
+    [
+        ("SELECT ?s ?o { ?s <urn:p> ?o }", False),
+        ("SELECT ?s (SUM(?o) AS ?n) { ?s <urn:p> ?o } GROUP BY ?s", False),
+        ("SELECT ?s ?o { ?s <urn:p> ?o } ORDER BY ?o LIMIT 10", False),
+        ("SELECT ?s (MAX(?o) AS ?n) { ?s <urn:p> ?o } GROUP BY ?s", True),
+        ("SELECT DISTINCT ?o { ?s <urn:p> ?o }", True),
+    ],
+)
+def test_which_views_look_up_rows(query: str, looks_up_rows: bool) -> None:
+    with sparqlive.open() as session:
+        (maintained,) = session.view("v", query).content.carried_by()
+        assert maintained.looks_up_rows is looks_up_rows
 
 
 def test_live_carries_everything_where_there_is_no_backend() -> None:

@@ -371,7 +371,8 @@ class Strategies:
     ) -> tuple[Mapping[Row, int], Choice]:
         """The delta of a plan's result, by the requested or the cheapest strategy."""
         changed = sum(map(len, inputs.values()))
-        work = Work(changed, maintained.matching_quads(), batch.keeper.derivations_of(maintained))
+        derivations = batch.keeper.derivations_of(maintained)
+        work = Work(changed, maintained.matching_quads(), derivations, maintained.looks_up_rows)
         if batch.requested == "auto":
             way, reason = choose(work, self.bulk_backend)
         else:

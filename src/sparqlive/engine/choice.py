@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 LIVE_ROWS = 20_000
 """Live carries up to this many changed rows of a plan (`bench.regret`)."""
+LIVE_STORED_ROWS = 10_000
+"""The same for plans that look up stored rows for each change: DISTINCT, MIN, MAX and the like."""
 LIVE_SHARE = 0.01
 """Live also carries up to this share of the quads that a plan matches, because DuckDB scans all of them."""
 REBUILT_SHARE = 0.5
@@ -39,6 +41,8 @@ class Work:
     changed: int
     quads: int
     derivations: int
+    looks_up_rows: bool = False
+    """Whether live looks up stored rows for each change."""
 
     @property
     def fan_out(self) -> int:
@@ -47,7 +51,9 @@ class Work:
 
     def most_live(self, backend: str) -> int:
         """Up to how many changed rows live is the cheapest, or about as cheap as a backend."""
-        return SPARK_ROWS if backend == "spark" else max(LIVE_ROWS, int(LIVE_SHARE * self.quads))
+        if backend == "spark":
+            return SPARK_ROWS
+        return max(LIVE_STORED_ROWS if self.looks_up_rows else LIVE_ROWS, int(LIVE_SHARE * self.quads))
 
 
 def choose(work: Work, backend: str | None) -> tuple[Way, str]:

@@ -318,6 +318,11 @@ class Maintained:
         return self._compiler.matching_quads()
 
     @property
+    def looks_up_rows(self) -> bool:
+        """Whether a change looks up stored rows one by one; totals and windows do not."""
+        return any(isinstance(state, Groups | Relation) for state in self._compiler.states.values())
+
+    @property
     def compiler(self) -> Compiler:
         return self._compiler
 
