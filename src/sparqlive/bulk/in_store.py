@@ -1,8 +1,9 @@
 """Evaluates plans over a store's files, and keeps the results as files: nothing is held in this process.
 
-Quads, terms, and what operators store are read where they are: files, and the few rows after them. The same
-on every backend. Invariant: `before` is the state before the current epoch; a result is complete before its
-name is handed over.
+For Spark, for stores on `hdfs://` and `s3a://`, and for first computations that memory has no room for.
+Quads, terms, and what operators store are read where they are: files, and the few rows after them.
+Invariant: `before` is the state before the current epoch; a result is complete before its name is handed
+over.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class StoreTerms:
     """Adds files of new terms, to be committed."""
 
 
+GroupPart = Callable[[Evaluation, op.Group, Solutions], Frame]
+"""Computes the totals of groups, or the rows that these leave out, from the content of their source."""
 _CHANGE = (*scan.QUAD, WEIGHT)
 NO_CHANGES = Changes(StoredRelation((), np.empty((0, 5), dtype=np.int64)), 0, 0, frozenset())
 
@@ -227,20 +230,17 @@ class InStore:
         known, totals: as in `content`.
         """
 
-        def source(evaluation: Evaluation) -> Solutions:
-            self._name(evaluation, known, totals)
-            return evaluation.content(operator.source, State.NEW, frozenset(operator.source.variables), None)
+        def saved(part: GroupPart, relation: str) -> Saved:
+            def frames(evaluation: Evaluation) -> ResultFrames:
+                self._name(evaluation, known, totals)
+                return _of_source(evaluation, operator, part)
 
-        def totals_frames(evaluation: Evaluation) -> ResultFrames:
-            return ResultFrames(stored_totals.content(evaluation, operator, source(evaluation)), None)
+            return self._saved(operator, relation, frames)
 
-        def others_frames(evaluation: Evaluation) -> ResultFrames:
-            return ResultFrames(stored_totals.others(evaluation, operator, source(evaluation)), None)
-
-        made = self._saved(operator, relations[0], totals_frames)
+        made = saved(stored_totals.content, relations[0])
         if not self._has_others(operator, made):
             return made, nothing(len(operator.source.variables))
-        return made, self._saved(operator, relations[1], others_frames)
+        return made, saved(stored_totals.others, relations[1])
 
     def _has_others(self, operator: op.Group, totals: Saved) -> bool:
         """Whether totals leave out numbers."""
@@ -252,25 +252,11 @@ class InStore:
             condition = " OR ".join(f"c{place} <> 0" for place in places) or "false"
             return bool(backend.rows(rows.where(condition).limited(1)).num_rows)
 
-    def totals_difference(self, operator: op.Group, relation: str, stored: StoredRelation) -> Saved:
-        """What is to be added to stored totals to get those after the changes, from scratch."""
-
-        def frames(evaluation: Evaluation) -> ResultFrames:
-            needed = frozenset(operator.source.variables)
-            source = evaluation.content(operator.source, State.NEW, needed, None)
-            return ResultFrames(stored_totals.content(evaluation, operator, source), None)
-
-        return self._saved(operator, relation, frames, stored)
-
-    def others_difference(self, operator: op.Group, relation: str, stored: StoredRelation) -> Saved:
-        """The same for the rows that totals leave out."""
-
-        def frames(evaluation: Evaluation) -> ResultFrames:
-            needed = frozenset(operator.source.variables)
-            source = evaluation.content(operator.source, State.NEW, needed, None)
-            return ResultFrames(stored_totals.others(evaluation, operator, source), None)
-
-        return self._saved(operator, relation, frames, stored)
+    def group_difference(
+        self, part: GroupPart, operator: op.Group, relation: str, stored: StoredRelation
+    ) -> Saved:
+        """What must be added to a stored part of groups to get the one after the changes, from scratch."""
+        return self._saved(operator, relation, lambda one: _of_source(one, operator, part), stored)
 
     def content(
         self,
@@ -301,7 +287,7 @@ class InStore:
             evaluation.named[group, State.NEW] = content_from_totals(evaluation, group, of_group)
 
     def difference(self, plan: op.Operator, relation: str, stored: StoredRelation) -> Saved:
-        """What is to be added to stored rows to get the content of a plan after the changes, from scratch."""
+        """What must be added to stored rows to get the content of a plan after the changes, from scratch."""
 
         def frames(evaluation: Evaluation) -> ResultFrames:
             made = content_frames(plan, evaluation)
@@ -421,6 +407,11 @@ class InStore:
         """A change, or a first content, that was computed before."""
         solutions = _solutions(backend, plan, _relation_of(self._target, saved))
         return replace(solutions, small=saved.count <= FEW_CHANGES)
+
+
+def _of_source(evaluation: Evaluation, operator: op.Group, part: GroupPart) -> ResultFrames:
+    source = evaluation.content(operator.source, State.NEW, frozenset(operator.source.variables), None)
+    return ResultFrames(part(evaluation, operator, source), None)
 
 
 def _sorted(changes: Column) -> Run:

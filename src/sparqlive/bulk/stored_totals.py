@@ -1,4 +1,4 @@
-"""Totals of groups as a stored relation: a change reads those of the groups that it touches, and no rows.
+"""Totals of groups as rows of a relation: a change reads those of the groups that it touches.
 
 The rows are those of `plan/totals.py`. Totals are linear, so a group's totals are the weighted sum of its
 rows in the relation, wherever these are.

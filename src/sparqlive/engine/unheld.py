@@ -1,9 +1,10 @@
-"""Contents that are not held in memory: their rows, and what their operators store, stay in the store.
+"""Contents of Spark and of remote stores: their rows, and what their operators store, stay in the store.
 
-A bulk backend carries them from file to file: it reads quads, terms and stored rows where they are, and
-writes deltas and first contents as files. Owns which plans have such a content. Invariant: a content belongs
-to the last committed epoch, and all of its relations are in the store under the names that they would have if
-it were held; so it can become held, and the other way round.
+Contents of a store on this machine are mapped instead; here they are computed for the first time where memory
+has no room for that. A bulk backend carries all others from file to file: it reads quads, terms and stored
+rows where they are, and writes deltas and first contents as files. Owns which plans have such a content.
+Invariant: a content belongs to the last committed epoch, and all of its relations are in the store under the
+names that they would have if it were held; so it can become held, and the other way round.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
@@ -356,8 +358,12 @@ class Unheld:
 
         for operator, name in content.states.items():
             if isinstance(operator, op.Group) and operator in content.totals:
-                compare(in_store.totals_difference, operator, content.totals[operator])
-                compare(in_store.others_difference, operator, name)
+                compare(
+                    partial(in_store.group_difference, stored_totals.content),
+                    operator,
+                    content.totals[operator],
+                )
+                compare(partial(in_store.group_difference, stored_totals.others), operator, name)
             else:
                 compare(in_store.difference, operator.source, name)
         compare(in_store.difference, content.stored_plan, content.name)

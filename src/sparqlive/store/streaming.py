@@ -1,4 +1,4 @@
-"""Reads a relation that is not held in memory: the files of its base, merged with those of later deltas.
+"""Reads relations of Spark and of remote stores: the files of the base, merged with those of later deltas.
 
 Invariant: a reader has a row group of the base, and of the delta of each epoch after it, in memory at a time,
 and hands them on in smaller pieces.
