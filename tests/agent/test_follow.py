@@ -25,7 +25,7 @@ from sparqlive.agent.tokens import Tokens
 from sparqlive.engine.results import TermRow
 from sparqlive.web.event_stream import EventStreamReader, Parser
 from tests.agent.conftest import serving
-from tests.waiting import happens
+from tests.waiting import happens, wait_until
 
 QUERY = "SELECT ?s ?o { ?s <http://x/p> ?o }"
 PAGE = Path(sparqlive.__file__).parent / "agent" / "page"
@@ -232,7 +232,7 @@ def test_what_cannot_come_right_is_an_error(session: sparqlive.Session, agent: A
         while follower.following.epoch is None:
             time.sleep(0.01)
         session.drop("v")
-        follower._thread.join(120)
+        wait_until(lambda: follower.error is not None)
         assert isinstance(follower.error, sparqlive.UnknownView)
         assert "dropped" in str(follower.error)
 

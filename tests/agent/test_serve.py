@@ -349,7 +349,7 @@ def test_what_is_committed_while_the_agent_stops_is_not_told_as_failed(
     bound = Listening(port=0).listen()
     door = Door(lambda _: session, settings)
     server = Server(configuration(door, settings, Listening()), door)
-    server._door.settings = Settings(stop_seconds=120)  # closing the store is waited for
+    door.settings = Settings(stop_seconds=120)  # closing the store is waited for
     thread = threading.Thread(target=server.run, args=([bound],))
     thread.start()
     answers: list[httpx.Response] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,8 @@ def test_they_go_on_when_a_store_is_opened_again(tmp_path: Path, rooms: list[str
         session.apply(insert=enter(a))
     with sparqlive.open(store) as session:
         assert not session.sources
-        assert session._links._thread._thread is None
+        names = {"sparqlive-sources-from"}
+        wait_until(lambda: names.isdisjoint(thread.name for thread in threading.enumerate()))
 
 
 def test_the_same_again_and_other_options(rooms: list[str]) -> None:

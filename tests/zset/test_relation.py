@@ -162,7 +162,7 @@ class KeyedMachine(RuleBasedStateMachine):
         assert all(relation.overlay.values()), "a key without changes is left in the overlay"
         assert relation.overlay_rows == sum(len(changes) for changes in relation.overlay.values())
         assert relation.run is None or relation.run.length, "an empty run is kept"
-        assert relation.nbytes >= 0
+        assert relation.nbytes >= 200 * relation.overlay_rows
         assert relation.fan_out >= 1.0
 
 
@@ -277,7 +277,7 @@ class BagMachine(RuleBasedStateMachine):
         for row in (*self.model, (7,) * self.relation.arity):
             assert self.relation.weight_before(row) == self.model.get(row, 0)
         assert 0 not in self.relation.overlay.values()
-        assert self.relation.nbytes >= 0
+        assert self.relation.nbytes >= 100 * len(self.relation.overlay)
 
 
 class TestRelation(BagMachine.TestCase):  # type: ignore[name-defined,misc]

@@ -61,10 +61,10 @@ async def poll(
                 failures = 0
                 version = version if found is None else found
         await report(seen.outcome)
-        await wait(wake, _seconds(interval_seconds, seen.rest_seconds, failures))
+        await wait(wake, pause_seconds(interval_seconds, seen.rest_seconds, failures))
 
 
-def _seconds(interval: float | None, rest: float, failures: int) -> float | None:
+def pause_seconds(interval: float | None, rest: float, failures: int) -> float | None:
     """How long to wait. Random, so that sources and clients do not all look at the same moment."""
     if interval is None:
         return None

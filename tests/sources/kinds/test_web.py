@@ -127,13 +127,13 @@ def test_when_a_server_asks_to_come_back() -> None:
 
 
 def test_when_to_look_next() -> None:
-    assert polling._seconds(None, 1e9, 0) is None
-    assert 60 <= (polling._seconds(60, 0, 0) or 0) <= 66
-    assert 100 <= (polling._seconds(60, 100, 0) or 0) <= 110
-    assert (polling._seconds(60, 1e9, 0) or 0) <= 3960, "within bounds"
-    assert 0.5 <= (polling._seconds(60, 0, 1) or 0) <= 1, "a failure may pass soon"
-    assert 150 <= (polling._seconds(60, 0, 100) or 0) <= 300
-    assert polling._seconds(60, 1000, 3) == 1000
+    assert polling.pause_seconds(None, 1e9, 0) is None
+    assert 60 <= (polling.pause_seconds(60, 0, 0) or 0) <= 66
+    assert 100 <= (polling.pause_seconds(60, 100, 0) or 0) <= 110
+    assert (polling.pause_seconds(60, 1e9, 0) or 0) <= 3960, "within bounds"
+    assert 0.5 <= (polling.pause_seconds(60, 0, 1) or 0) <= 1, "a failure may pass soon"
+    assert 150 <= (polling.pause_seconds(60, 0, 100) or 0) <= 300
+    assert polling.pause_seconds(60, 1000, 3) == 1000
 
 
 def test_max_age_is_respected_and_a_request_is_not_held_up_by_it(site: Site) -> None:
