@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from runpy import run_path
+from types import ModuleType
 
 import duckdb
 import pyarrow as pa
 import pyoxigraph as ox
 import pytest
 
+from sparqlive.bulk import operators as bulk
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
+from sparqlive.live import operators as live
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.maintained import Maintained
-from sparqlive.live.operators import OPERATORS
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -86,11 +89,8 @@ def concrete(kind: type[op.Operator]) -> set[type[op.Operator]]:
     return {one for one in found.union(*map(concrete, below)) if one.__module__.startswith(op.__name__)}
 
 
-def test_every_operator_is_listed_and_has_an_example_and_a_state_if_it_keeps_one() -> None:
+def test_every_operator_is_listed_and_has_an_example() -> None:
     assert concrete(op.Operator) == set(op.OPERATORS) == set(EXAMPLES)
-    assert {kind for kind in op.OPERATORS if issubclass(kind, op.Keeping)} | {op.Parameters} == {
-        kind for kind, entry in OPERATORS.items() if entry.state is not None
-    }
 
 
 class Live:
@@ -158,13 +158,13 @@ def table(names: str, rows: list[tuple[int, ...]]) -> pa.Table:
 @pytest.mark.parametrize("kind", EXAMPLES, ids=lambda kind: kind.__name__)
 def test_contents_and_deltas_agree_on_every_executor(kind: type[op.Operator]) -> None:
     plan = EXAMPLES[kind]
-    live = Live(plan, BEFORE)
-    content = live.content()
+    kept = Live(plan, BEFORE)
+    content = kept.content()
     assert content
-    assert content == live.bulk(BEFORE)
-    changed = live.delta(BEFORE, AFTER)
+    assert content == kept.bulk(BEFORE)
+    changed = kept.delta(BEFORE, AFTER)
     assert bool(changed) == (kind is not op.Table)
-    assert changed == live.bulk(BEFORE, AFTER)
+    assert changed == kept.bulk(BEFORE, AFTER)
     if kind in WITH_REFERENCE:
         reference = Reference(BEFORE, AFTER)
         assert content == dict(reference.content(plan, State.OLD))
@@ -213,3 +213,15 @@ def test_an_incomplete_table_is_refused() -> None:
         NotImplementedError, match=r"^live/operators\.py has no answer for the operator Mark$"
     ):
         op.complete(incomplete, "live/operators.py")
+
+
+@pytest.mark.parametrize("executor", [bulk, live], ids=["bulk", "live"])
+def test_an_executor_that_lacks_an_operator_cannot_be_imported(
+    executor: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert executor.__file__ is not None
+    monkeypatch.setattr(op, "OPERATORS", (*op.OPERATORS, Forgotten))
+    with pytest.raises(
+        NotImplementedError, match=r"^(live|bulk)/operators\.py has no answer for the operator Forgotten$"
+    ):
+        run_path(executor.__file__)

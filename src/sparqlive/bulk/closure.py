@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from sparqlive.bulk import keyed
 from sparqlive.bulk.definition import Definition, Made, Row, ValueOf
+from sparqlive.bulk.solutions import Solutions, before_and_after
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term, Var
+
+if TYPE_CHECKING:
+    from sparqlive.bulk.evaluate import Evaluation
 
 _Steps = Mapping[int, Sequence[int]]
 
 
-def definition(operator: op.Closure, id_of: Callable[[Term], int]) -> Definition:
+def _definition(operator: op.Closure, id_of: Callable[[Term], int]) -> Definition:
     start, end = (None if isinstance(term, Var) else id_of(term) for term in (operator.start, operator.end))
 
     def evaluate(rows: Sequence[tuple[Row, int]], _: ValueOf) -> Iterable[tuple[Made, int]]:
@@ -19,6 +25,11 @@ def definition(operator: op.Closure, id_of: Callable[[Term], int]) -> Definition
         return [((*ends, *key), 1) for ends in _ends(rows, start, end)]
 
     return Definition((), frozenset(), evaluate)
+
+
+def redo(evaluation: Evaluation, operator: op.Closure, old: Solutions | None, added: Solutions) -> Solutions:
+    source = before_and_after(operator.source.variables, old, added)
+    return keyed.by_python(evaluation, operator, _definition(operator, evaluation.quads.id_of), source)
 
 
 def _ends(rows: Sequence[tuple[Row, int]], start: int | None, end: int | None) -> Iterator[Row]:

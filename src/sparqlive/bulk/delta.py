@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sparqlive.bulk import aggregate, distinct, join, keyed, leaves, left_join, mark, numbered, scan, semi
+from sparqlive.bulk import aggregate, join, scan, table
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.evaluate import (
     Evaluation,
@@ -22,6 +22,7 @@ from sparqlive.bulk.evaluate import (
     rows_of_table,
     table_columns,
 )
+from sparqlive.bulk.operators import OPERATORS
 from sparqlive.bulk.solutions import WEIGHT, Solutions, column, united
 from sparqlive.bulk.terms import Terms
 from sparqlive.plan import delta as rules
@@ -97,7 +98,7 @@ def delta_frames(
     """
     made = _Deltas(evaluation, deltas or {}).compute(plan)
     if made is None:
-        made = Solutions(leaves.table(plan.variables, ()), plan.variables, frozenset())
+        made = Solutions(table.frame_of(plan.variables, ()), plan.variables, frozenset())
     elif made.texts:
         made = evaluation.held(made)  # its rows and its new terms are read by two queries
     return result(plan, made, evaluation.backend)
@@ -122,14 +123,10 @@ class _Deltas:
         return self._rule(plan.delta_rule(), plan) if plan.children else self._leaf(plan)
 
     def _leaf(self, leaf: op.Operator) -> Solutions | None:
-        if not self._evaluation.quads.concerns(leaf):
+        change = OPERATORS[type(leaf)].change
+        if change is None or not self._evaluation.quads.concerns(leaf):
             return None
-        match leaf:
-            case op.Scan():
-                return scan.delta(self._evaluation, leaf)
-            case op.Names() | op.Nodes():
-                return leaves.delta(self._evaluation, leaf)
-        return None
+        return change(self._evaluation, leaf)
 
     def _rule(self, rule: rules.Rule, plan: op.Operator) -> Solutions | None:
         evaluation = self._evaluation
@@ -139,36 +136,23 @@ class _Deltas:
             case rules.Plus(terms):
                 parts = [part for term in terms if (part := self._rule(term, plan)) is not None]
                 return _sum(parts, plan, evaluation.quads.few_changes)
-            case rules.Times(
-                (_, rules.Plus((rules.Of(State.DELTA, right), rules.Flips(op.LeftJoin() as outer))))
+            case rules.Times((_, rules.Flips(operator))) | rules.Times(
+                (_, rules.Plus((rules.Of(State.DELTA), rules.Flips(operator))))
             ):
-                changed = self.of(right)
-                return None if changed is None else left_join.from_right(evaluation, outer, changed)
-            case rules.Times((_, rules.Flips(operator))):
-                return self._flips(operator)
+                changed = self.of(operator.right)
+                return None if changed is None else _flips(evaluation, operator, changed)
             case rules.Times(factors):
                 return self._product(factors, plan)
-            case rules.Apply(operator, argument):
-                changed = self.of(argument.operator)
-                return None if changed is None else evaluation.apply(operator, changed)
-            case rules.Outer(left, right, _):
+            case rules.Outer(left, right, _) | rules.Tested(_, left, right):
                 changed = self.of(left.operator)
-                assert isinstance(plan, op.LeftJoin)
-                if changed is None:
-                    return None
-                return left_join.outer(evaluation, plan, changed, right.state, frozenset(plan.variables))
-            case rules.Tested(op.Semi() | op.Mark() as operator, left, right):
-                changed = self.of(left.operator)
-                return None if changed is None else _tested(evaluation, operator, changed, right.state)
-            case rules.Signs(operator, argument):
+                return None if changed is None else _tested(evaluation, plan, changed, right.state)
+            case (
+                rules.Apply(operator, argument)
+                | rules.Signs(operator, argument)
+                | rules.Redone(operator, argument)
+            ):
                 changed = self.of(argument.operator)
-                return None if changed is None else distinct.delta(evaluation, operator, changed)
-            case rules.Redone(op.Numbered() as operator, argument):
-                changed = self.of(argument.operator)
-                return None if changed is None else numbered.delta(evaluation, operator, changed)
-            case rules.Redone(operator, argument):
-                changed = self.of(argument.operator)
-                return None if changed is None else keyed.delta(evaluation, operator, changed)
+                return None if changed is None else _change(evaluation, operator, changed)
         raise AssertionError(rule)
 
     def _product(self, factors: tuple[rules.Rule, ...], plan: op.Operator) -> Solutions | None:
@@ -185,24 +169,25 @@ class _Deltas:
             return None
         return join.outward(self._evaluation, start, others, frozenset(plan.variables))
 
-    def _flips(self, operator: op.TwoSided) -> Solutions | None:
-        changed = self.of(operator.right)
-        if changed is None:
-            return None
-        if isinstance(operator, op.Semi):
-            return semi.from_right(self._evaluation, operator, changed)
-        assert isinstance(operator, op.Mark)
-        return mark.from_right(self._evaluation, operator, changed)
-
 
 def _sum(parts: Sequence[Solutions], plan: op.Operator, few: bool) -> Solutions | None:
     """What a rule adds up is the change of an operator: as small as changes are."""
     return replace(united(parts, plan.variables), small=few) if parts else None
 
 
-def _tested(
-    evaluation: Evaluation, operator: op.Semi | op.Mark, changed: Solutions, state: State
-) -> Solutions:
-    if isinstance(operator, op.Semi):
-        return semi.tested(evaluation, operator, changed, state)
-    return mark.tested(evaluation, operator, changed, state)
+def _change(evaluation: Evaluation, operator: op.Operator, changed: Solutions) -> Solutions:
+    change = OPERATORS[type(operator)].change
+    assert change is not None
+    return change(evaluation, operator, changed)
+
+
+def _tested(evaluation: Evaluation, operator: op.Operator, changed: Solutions, state: State) -> Solutions:
+    tested = OPERATORS[type(operator)].tested
+    assert tested is not None
+    return tested(evaluation, operator, changed, state, frozenset(operator.variables))
+
+
+def _flips(evaluation: Evaluation, operator: op.TwoSided, changed: Solutions) -> Solutions:
+    flips = OPERATORS[type(operator)].flips
+    assert flips is not None
+    return flips(evaluation, operator, changed)

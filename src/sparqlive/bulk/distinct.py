@@ -12,12 +12,15 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, keys_of, semi
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
 
 
-def content(evaluation: Evaluation, operator: op.Distinct, state: State, keys: Keys | None) -> Solutions:
+def content(
+    evaluation: Evaluation, operator: op.Distinct, state: State, needed: frozenset[Var], keys: Keys | None
+) -> Solutions:
     source = evaluation.content(operator.source, state, frozenset(operator.variables), keys)
     texts = [f"max({name}) AS {name}" for name in source.text_columns]
     # States have positive weights only: what has a row is there. The sum says so for a row without columns.
@@ -25,7 +28,7 @@ def content(evaluation: Evaluation, operator: op.Distinct, state: State, keys: K
     return source.of(frame.select(*source.ids, *source.text_columns, f"{ONE} AS {WEIGHT}"))
 
 
-def delta(evaluation: Evaluation, operator: op.Distinct, changed: Solutions) -> Solutions:
+def change(evaluation: Evaluation, operator: op.Distinct, changed: Solutions) -> Solutions:
     old = evaluation.before(operator, keys_of(changed))
     return changed.of(signs(changed, old))
 

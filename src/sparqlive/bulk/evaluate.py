@@ -1,8 +1,8 @@
 """Evaluates plans as SQL: the content of every operator, complete or restricted to keys.
 
-Dispatches over the operators. Nothing runs here: the result is lazy, and the caller runs it. Invariant:
-content restricted by keys is right for solutions that agree with a key; others may be missing or incomplete,
-so a caller that restricts by keys must also join with them.
+`bulk/operators.py` says which file has which operator. Nothing runs here: the result is lazy, and the caller
+runs it. Invariant: content restricted by keys is right for solutions that agree with a key; others may be
+missing or incomplete, so a caller that restricts by keys must also join with them.
 """
 
 from __future__ import annotations
@@ -13,34 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from sparqlive.bulk import (
-    distinct,
-    extend,
-    join,
-    keyed,
-    leaves,
-    left_join,
-    mark,
-    numbered,
-    scan,
-    semi,
-    shared,
-    stored,
-    template,
-    union,
-)
+from sparqlive.bulk import scan
 from sparqlive.bulk.aggregate import Totals
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.dialect import ZERO, total
 from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.operators import OPERATORS
 from sparqlive.bulk.sets import is_set
 from sparqlive.bulk.solutions import (
     WEIGHT,
     Keys,
     Solutions,
-    arranged,
     column,
-    narrowed,
     reached,
     summed,
     text,
@@ -152,56 +136,7 @@ class Evaluation:
         known = self._known(plan, state, keys)
         if known is not None:
             return known
-        match plan:
-            case op.Scan():
-                return scan.content(self, plan, state, keys)
-            case op.Names() | op.Nodes() | op.Table() | op.Parameters():
-                return leaves.content(self, plan, state, keys)
-            case op.Join():
-                return join.content(self, plan, state, needed, keys)
-            case op.Filter():
-                return extend.filter_content(self, plan, state, needed, keys)
-            case op.Extend():
-                return extend.extend_content(self, plan, state, needed, keys)
-            case op.Project(source, columns):
-                inner = self.content(source, state, needed & frozenset(columns), keys)
-                return _project(inner, tuple(v for v in columns if v in needed))
-            case op.Template(source):
-                return self.apply(plan, self.content(source, state, plan.read, None))
-            case op.Union():
-                return union.content(self, plan, state, needed, keys)
-            case op.LeftJoin():
-                return left_join.content(self, plan, state, needed, keys)
-            case op.Semi():
-                return semi.content(self, plan, state, needed, keys)
-            case op.Mark():
-                return mark.content(self, plan, state, needed, keys)
-            case op.Distinct():
-                return distinct.content(self, plan, state, keys)
-            case op.Numbered():
-                return numbered.content(self, plan, state)
-            case op.Keyed():
-                return keyed.content(self, plan, state)
-            case op.Stored():
-                return stored.content(self, plan, state, needed, keys)
-            case op.Shared():
-                return shared.content(self, plan, state, keys)
-        raise AssertionError(type(plan).__name__)
-
-    def apply(self, operator: op.Operator, solutions: Solutions) -> Solutions:
-        """What a linear operator makes of solutions of its source, a content or a change (Theorem 3.1)."""
-        match operator:
-            case op.Filter(condition, _):
-                return extend.filtered(self, solutions, condition)
-            case op.Extend(_, variable, expression):
-                return extend.extended(self, solutions, variable, expression)
-            case op.Project(_, columns):
-                return _project(solutions, columns)
-            case op.Template():
-                return template.filled(self, operator, solutions)
-            case op.Union() | op.Stored() | op.Shared():
-                return solutions
-        raise AssertionError(type(operator).__name__)
+        return OPERATORS[type(plan)].content(self, plan, state, needed, keys)
 
     def _known(self, plan: op.Operator, state: State, keys: Keys | None) -> Solutions | None:
         """The content of a plan that is there already, or was before a change that is known."""
@@ -273,16 +208,6 @@ def rows_of_table(plan: op.Operator, table: Frame, *, are_entered: bool = False)
 def computed(plan: op.Operator) -> frozenset[Var]:
     """The variables that operators of a plan bind to other terms than those of the data."""
     return frozenset().union(*(operator.computed for operator in operators_of(plan)))
-
-
-def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
-    """Some variables; one that the source does not have is never bound."""
-    kept = narrowed(source, frozenset(columns), sums=False)
-    if kept.variables == columns:
-        return kept
-    frame = arranged(kept, columns, kept.texts)
-    missing = frozenset(columns) - frozenset(kept.variables)
-    return replace(kept, frame=frame, variables=columns, own_text=kept.own_text | missing)
 
 
 def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> ResultFrames:

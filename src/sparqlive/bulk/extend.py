@@ -41,6 +41,14 @@ def extend_content(
     return extended(evaluation, source, operator.variable, operator.expression)
 
 
+def filter_change(evaluation: Evaluation, operator: op.Filter, changed: Solutions) -> Solutions:
+    return filtered(evaluation, changed, operator.condition)
+
+
+def extend_change(evaluation: Evaluation, operator: op.Extend, changed: Solutions) -> Solutions:
+    return extended(evaluation, changed, operator.variable, operator.expression)
+
+
 def filtered(evaluation: Evaluation, source: Solutions, condition: Expression) -> Solutions:
     native = Native(evaluation, source)
     written = native.condition(condition)

@@ -30,7 +30,7 @@ from sparqlive.bulk.evaluate import (
     table_columns,
 )
 from sparqlive.bulk.frame import Frame
-from sparqlive.bulk.keyed import content_from_totals
+from sparqlive.bulk.group import content_from_totals
 from sparqlive.bulk.lookup import Lookup
 from sparqlive.bulk.solutions import WEIGHT, Solutions
 from sparqlive.bulk.stored_rows import StoredRelation, table

@@ -4,24 +4,24 @@ The rows of one key come together in a Python worker, which runs the operator's 
 a change that is done for the keys that it touches only, over the rows before and over those after it, and the
 difference is the operator's change (the rule `Redone`). Groups follow from totals where they can.
 
-To add an operator: a module of its name with a function `definition(operator)` that gives a `Definition`, and
-its case in `_definition`. What a definition runs must be what live runs, on ids and values, and it is
-pickled: it holds columns and constants, not the plan. Invariant: over no rows an operator has no rows.
+An operator of this kind has a module of its name with a `redo`: SQL where it has a way to, and `by_python`
+with a `Definition` for the rest, or for all of it. What a definition runs must be what live runs, on ids and
+values, and it is pickled: it holds columns and constants, not the plan. Invariant: over no rows an operator
+has no rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from sparqlive.bulk import aggregate, closure, group, window
 from sparqlive.bulk.definition import Definition, Made, Row
 from sparqlive.bulk.extend import with_terms
 from sparqlive.bulk.frame import Frame
-from sparqlive.bulk.solutions import WEIGHT, Solutions, before_and_after, column, keys_of, semi, text
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, keys_of, semi, text
 from sparqlive.bulk.terms import value_of_text
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -33,74 +33,42 @@ if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
 
 
-def _definition(evaluation: Evaluation, operator: op.Keyed) -> Definition:
-    match operator:
-        case op.Group():
-            return group.definition(operator)
-        case op.Window():
-            return window.definition(operator)
-        case op.Closure():
-            return closure.definition(operator, evaluation.quads.id_of)
-    raise AssertionError(type(operator).__name__)
+Redo: TypeAlias = "Callable[[Evaluation, Any, Solutions | None, Solutions], Solutions]"
+"""An operator's rows over those after a change, minus its rows over those before it, if any."""
 
 
-def content(evaluation: Evaluation, operator: op.Keyed, state: State) -> Solutions:
+def content(
+    redo: Redo,
+    evaluation: Evaluation,
+    operator: op.Keyed,
+    state: State,
+    needed: frozenset[Var],
+    keys: Keys | None,
+) -> Solutions:
     source = evaluation.content(operator.source, state, frozenset(operator.source.variables), None)
-    return _change(evaluation, operator, None, source)
+    return redo(evaluation, operator, None, source)
 
 
-def content_from_totals(evaluation: Evaluation, operator: op.Group, known: aggregate.Totals) -> Solutions:
-    """The content of a group, whose totals are a change of nothing."""
-    keys, variables = [column(v) for v in operator.keys], operator.source.variables
-
-    def by_rows(some: Frame | None) -> Solutions:
-        source = evaluation.content(operator.source, State.NEW, frozenset(variables), None)
-        some_rows = source if some is None else source.of(semi(source.frame, some, keys))
-        return _change(evaluation, operator, None, some_rows)
-
-    return aggregate.redone_from_totals(evaluation, operator, known, by_rows)
-
-
-def delta(evaluation: Evaluation, operator: op.Keyed, changed: Solutions) -> Solutions:
+def change(
+    redo: Redo, evaluation: Evaluation, operator: op.Keyed, changed: Solutions, some: Frame | None = None
+) -> Solutions:
+    """Of some keys, or of all that the change touches."""
     keys = [column(v) for v in operator.keys]
-
-    def by_rows(some: Frame | None = None) -> Solutions:
-        """Of some keys, or of all that the change touches."""
-        more = changed if some is None else changed.of(semi(changed.frame, some, keys))
-        old = evaluation.before(operator, keys_of(more).only(operator.keys))
-        if keys or some is not None:
-            touched = more.frame.select(*keys).broadcast(more.small) if some is None else some
-            old = old.of(semi(old.frame, touched, keys))
-            if more.small and not old.small:
-                frame, is_small = evaluation.backend.measured(old.frame)
-                old = replace(old, frame=frame, small=is_small)
-        return _change(evaluation, operator, old, more)
-
-    totals = evaluation.totals.get(operator)
-    if totals is None:
-        return by_rows()
-    assert isinstance(operator, op.Group)
-    return aggregate.redone_from_totals(evaluation, operator, totals, by_rows)
+    more = changed if some is None else changed.of(semi(changed.frame, some, keys))
+    old = evaluation.before(operator, keys_of(more).only(operator.keys))
+    if keys or some is not None:
+        touched = more.frame.select(*keys).broadcast(more.small) if some is None else some
+        old = old.of(semi(old.frame, touched, keys))
+        if more.small and not old.small:
+            frame, is_small = evaluation.backend.measured(old.frame)
+            old = replace(old, frame=frame, small=is_small)
+    return redo(evaluation, operator, old, more)
 
 
-def _change(evaluation: Evaluation, operator: op.Keyed, old: Solutions | None, added: Solutions) -> Solutions:
-    """In SQL where the operator has a way to; the rest of it, or all of it, in Python workers."""
-    variables = operator.source.variables
-
-    def by_python(before: Solutions | None, more: Solutions) -> Solutions:
-        return _redone(evaluation, operator, before_and_after(variables, before, more))
-
-    if isinstance(operator, op.Group):
-        return aggregate.redone(evaluation, operator, old, added, by_python)
-    source = before_and_after(variables, old, added)
-    if isinstance(operator, op.Window):
-        source = window.candidates(evaluation, operator, source, has_old=old is not None)
-    return _redone(evaluation, operator, source)
-
-
-def _redone(evaluation: Evaluation, operator: op.Keyed, source: Solutions) -> Solutions:
-    """The operator's rows over what is there after a change, minus those over what was there before."""
-    definition = _definition(evaluation, operator)
+def by_python(
+    evaluation: Evaluation, operator: op.Keyed, definition: Definition, source: Solutions
+) -> Solutions:
+    """What the definition makes of rows `before_and_after` a change, in Python workers."""
     frame = with_terms(evaluation, source, definition.read)
     texts = {v: text(v) for v in source.texts} | {v: f"a_{n}" for n, v in enumerate(definition.read)}
     given = [*source.ids, *(texts.get(v, "CAST(NULL AS STRING)") for v in source.variables)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from sparqlive.bulk import semi
+from sparqlive.bulk import two_sided
 from sparqlive.bulk.dialect import ONE, ZERO
-from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, anti, column, text, united
+from sparqlive.bulk.solutions import WEIGHT, Solutions, anti, column, text, united
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.sparql.algebra import Var
@@ -16,24 +16,16 @@ if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
 
 
-def content(
-    evaluation: Evaluation, operator: op.LeftJoin, state: State, needed: frozenset[Var], keys: Keys | None
-) -> Solutions:
-    left = evaluation.content(operator.left, state, needed | semi.read_by(operator), keys)
-    left = evaluation.share(left)
-    return outer(evaluation, operator, left, state, needed)
-
-
-def outer(
+def tested(
     evaluation: Evaluation, operator: op.LeftJoin, left: Solutions, state: State, needed: frozenset[Var]
 ) -> Solutions:
     """Each left solution with its right matches, or alone."""
-    wanted = (needed | semi.read_by(operator)) & frozenset(operator.right.variables)
-    right = semi.right_of(evaluation, operator, left, state, wanted)
+    wanted = (needed | two_sided.read_by(operator)) & frozenset(operator.right.variables)
+    right = two_sided.right_of(evaluation, operator, left, state, wanted)
     if operator.flip_keys is not None:
         return _by_outer_join(left, right)
-    pairs = semi.pairs_of(evaluation, operator, left, right)
-    matches = pairs.frame.select(*(f"{semi.own(name)} AS {name}" for name in left.ids))
+    pairs = two_sided.pairs_of(evaluation, operator, left, right)
+    matches = pairs.frame.select(*(f"{two_sided.own(name)} AS {name}" for name in left.ids))
     alone = left.of(anti(left.frame, matches.broadcast(left.small), left.ids))
     result = united(
         [pairs.of(pairs.frame.select(*pairs.columns)), alone],
@@ -71,9 +63,9 @@ def from_right(evaluation: Evaluation, operator: op.LeftJoin, changed: Solutions
     keys = operator.flip_keys
     if keys is None:
         sign = f"{WEIGHT} * (o - n) AS {WEIGHT}"
-        pairs, flipped = semi.whole_row_flips(evaluation, operator, changed, (sign,))
+        pairs, flipped = two_sided.whole_row_flips(evaluation, operator, changed, (sign,))
         return united([pairs, flipped], operator.variables)
-    flips = semi.key_flips(evaluation, operator, changed, keys)
+    flips = two_sided.key_flips(evaluation, operator, changed, keys)
     bare = flips.of(flips.frame.select(*flips.ids, f"o - n AS {WEIGHT}"))
     both = united([changed, bare], operator.right.variables)
-    return semi.joined_with_left(evaluation, operator, replace(both, small=changed.small))
+    return two_sided.joined_with_left(evaluation, operator, replace(both, small=changed.small))

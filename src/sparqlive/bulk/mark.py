@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from pyoxigraph import Literal
 
-from sparqlive.bulk import semi
+from sparqlive.bulk import two_sided
 from sparqlive.bulk.dialect import ONE
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.scan import literal
-from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column
+from sparqlive.bulk.solutions import WEIGHT, Solutions, column
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
 from sparqlive.sparql.algebra import Var
@@ -20,17 +20,12 @@ if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
 
 
-def content(
-    evaluation: Evaluation, operator: op.Mark, state: State, needed: frozenset[Var], keys: Keys | None
+def tested(
+    evaluation: Evaluation, operator: op.Mark, left: Solutions, state: State, needed: frozenset[Var]
 ) -> Solutions:
-    left = evaluation.content(operator.left, state, needed | semi.read_by(operator), keys)
-    left = evaluation.share(left)
-    return tested(evaluation, operator, left, state)
-
-
-def tested(evaluation: Evaluation, operator: op.Mark, left: Solutions, state: State) -> Solutions:
-    right = semi.right_of(evaluation, operator, left, state)
-    matches, columns = semi.matched(evaluation, operator, left, right)
+    """The left solutions, each with whether it has a match."""
+    right = two_sided.right_of(evaluation, operator, left, state)
+    matches, columns = two_sided.matched(evaluation, operator, left, right)
     flags = matches.distinct().select("*", "true AS found").broadcast(right.small or left.small)
     joined = left.frame.join(flags, columns, "LEFT")
     true, false = _booleans(evaluation)
@@ -42,12 +37,12 @@ def from_right(evaluation: Evaluation, operator: op.Mark, changed: Solutions) ->
     """A' ⋈ flips: a flipped left solution leaves with its old mark and enters with the new one."""
     keys = operator.flip_keys
     if keys is None:
-        flipped = semi.whole_row_flips(evaluation, operator, changed, (WEIGHT, "o", "n"))[1]
+        flipped = two_sided.whole_row_flips(evaluation, operator, changed, (WEIGHT, "o", "n"))[1]
         both = _both_marks(evaluation, operator, flipped, WEIGHT)
         return _marked(flipped, operator, both)
-    flips = semi.key_flips(evaluation, operator, changed, keys)
+    flips = two_sided.key_flips(evaluation, operator, changed, keys)
     marked = _marked(flips, operator, _both_marks(evaluation, operator, flips, ONE))
-    return semi.joined_with_left(evaluation, operator, marked)
+    return two_sided.joined_with_left(evaluation, operator, marked)
 
 
 def _both_marks(evaluation: Evaluation, operator: op.Mark, flips: Solutions, weight: str) -> Frame:

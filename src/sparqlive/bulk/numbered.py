@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from sparqlive.bulk.dialect import ONE, ZERO
 from sparqlive.bulk.distinct import counted
 from sparqlive.bulk.frame import Frame
-from sparqlive.bulk.solutions import WEIGHT, Solutions, column, keys_of, summed, text
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, keys_of, summed, text
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
+from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 _INTEGER = "http://www.w3.org/2001/XMLSchema#integer"
 
 
-def content(evaluation: Evaluation, operator: op.Numbered, state: State) -> Solutions:
+def content(
+    evaluation: Evaluation, operator: op.Numbered, state: State, needed: frozenset[Var], keys: Keys | None
+) -> Solutions:
     source = evaluation.content(operator.source, state, frozenset(operator.source.variables), None)
     source = summed(source)
     frame = source.frame.where(f"{WEIGHT} > 0").select("*", f"{ONE} AS s")
@@ -26,7 +29,7 @@ def content(evaluation: Evaluation, operator: op.Numbered, state: State) -> Solu
     return _numbered(evaluation, operator, source, frame)
 
 
-def delta(evaluation: Evaluation, operator: op.Numbered, changed: Solutions) -> Solutions:
+def change(evaluation: Evaluation, operator: op.Numbered, changed: Solutions) -> Solutions:
     """The highest numbers come and go: those of the others stay."""
     old = evaluation.before(operator, keys_of(changed))
     frame = counted(changed, old).where("d <> 0")

@@ -245,12 +245,14 @@ def graph_condition(graph: op.GraphChoice, id_of: Callable[[Term], int]) -> str:
     return f"g IN ({', '.join(names)})" if names else "false"
 
 
-def content(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | None) -> Solutions:
+def content(
+    evaluation: Evaluation, scan: op.Scan, state: State, needed: frozenset[Var], keys: Keys | None
+) -> Solutions:
     found = _matches(evaluation, scan, state, keys)
     return found if evaluation.quads.is_set(scan.graph) else found.of(_as_set(found))
 
 
-def delta(evaluation: Evaluation, scan: op.Scan) -> Solutions:
+def change(evaluation: Evaluation, scan: op.Scan) -> Solutions:
     changed = _matches(evaluation, scan, State.DELTA, None)
     if evaluation.quads.is_set(scan.graph):
         return changed

@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING
 
 from sparqlive.bulk.dialect import ZERO
 from sparqlive.bulk.scan import literal
-from sparqlive.bulk.solutions import WEIGHT, Solutions, column, text
+from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, text
 from sparqlive.plan import operators as op
+from sparqlive.plan.delta import State
 from sparqlive.sparql.algebra import Var, VarOrTerm
 
 if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
 
 
-def filled(evaluation: Evaluation, operator: op.Template, source: Solutions) -> Solutions:
+def content(
+    evaluation: Evaluation, operator: op.Template, state: State, needed: frozenset[Var], keys: Keys | None
+) -> Solutions:
+    return change(evaluation, operator, evaluation.content(operator.source, state, operator.read, None))
+
+
+def change(evaluation: Evaluation, operator: op.Template, source: Solutions) -> Solutions:
     own = frozenset(source.variables)
 
     def number(term: VarOrTerm) -> str:

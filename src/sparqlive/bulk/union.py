@@ -18,3 +18,7 @@ def content(
 ) -> Solutions:
     parts = [evaluation.content(part, state, needed, keys) for part in operator.parts]
     return united(parts, tuple(v for v in operator.variables if v in needed))
+
+
+def change(evaluation: Evaluation, operator: op.Union, changed: Solutions) -> Solutions:
+    return changed

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from sparqlive.bulk import keyed
 from sparqlive.bulk.definition import Definition, Made, Row, ValueOf
 from sparqlive.bulk.order import READ, place
-from sparqlive.bulk.solutions import Solutions
+from sparqlive.bulk.solutions import Solutions, before_and_after
 from sparqlive.bulk.typed import with_types
 from sparqlive.plan import operators as op
 from sparqlive.plan.places import Cut
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 _PLACE = ("place_0", "place_1", "place_2")
 
 
-def definition(operator: op.Window) -> Definition:
+def _definition(operator: op.Window) -> Definition:
     # Workers get the columns, not the plan below them.
     columns = op.Table(operator.variables, ())
     window = op.Window(columns, operator.keys, operator.order, operator.offset, operator.limit)
@@ -34,7 +35,15 @@ def definition(operator: op.Window) -> Definition:
     return Definition(operator.variables, frozenset(), evaluate)
 
 
-def candidates(evaluation: Evaluation, operator: op.Window, source: Solutions, *, has_old: bool) -> Solutions:
+def redo(evaluation: Evaluation, operator: op.Window, old: Solutions | None, added: Solutions) -> Solutions:
+    source = before_and_after(operator.source.variables, old, added)
+    source = _candidates(evaluation, operator, source, has_old=old is not None)
+    return keyed.by_python(evaluation, operator, _definition(operator), source)
+
+
+def _candidates(
+    evaluation: Evaluation, operator: op.Window, source: Solutions, *, has_old: bool
+) -> Solutions:
     """The rows that may be in the window, before the change or after it.
 
     Each row weighs at least one, so as many rows as the window reaches down to fill it: what has a later

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, TypeAlias
 
-from sparqlive.live import extend, join, left_join, mark, scan, semi, template
+from sparqlive.live import scan
 from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point, Program, times, tuple_of
 from sparqlive.live.lazy import Bulk, Remembered, content_of
 from sparqlive.live.operators import OPERATORS
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.checks import MOST_PARTS, too_large, within_reach
-from sparqlive.plan.delta import Apply, Outer, State, Tested, Times
+from sparqlive.plan.delta import State, Times
 from sparqlive.quads.current import Quads
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Var
@@ -437,48 +437,11 @@ class Compiler:
             return
         parent = node.parent
         assert parent is not None
-        point = self._above(parent, env, weight)
-        match parent.operator.delta_term(node.index):
-            case Times(factors):
-                rest = [
-                    (child, factor.state)  # type: ignore[union-attr]
-                    for child, factor in zip(parent.children, factors, strict=True)
-                    if child is not node
-                ]
-                top, items = extend.items_above(parent)
-                join.loop_over(self, f, rest, items, self._above(top, env, weight), self._reader(top))
-            case Apply(op.Filter() | op.Extend()):
-                top, items = extend.items_above(node)
-                join.loop_over(self, f, [], items, self._above(top, env, weight))
-            case Apply(op.Project(_, columns)):
-                self.up(f, parent, {v: env[v] for v in columns if v in env}, weight)
-            case Apply(op.Template()):
-                template.fill(self, f, parent, point)
-            case Apply(op.Union()):
-                self.up(f, parent, env, weight)
-            case Outer(_, right, _):
-                left_join.attach(self, f, parent, right.state, point)
-            case Tested(op.Semi(), _, right):
-                semi.attach(self, f, parent, right.state, point)
-            case Tested(op.Mark(), _, right):
-                mark.attach(self, f, parent, right.state, point)
-            case rule:
-                raise AssertionError(f"a change cannot continue through {rule}")
+        through = OPERATORS[type(parent.operator)].up
+        assert through is not None
+        through(self, f, parent, node.index, self.above(parent, env, weight))
 
-    def _reader(self, node: Node) -> join.Reader | None:
-        """The left side of an operator whose right side is the node, maybe through unions and projections."""
-        shared = frozenset(node.operator.variables)
-        while node.parent is not None and isinstance(node.parent.operator, op.Union | op.Project):
-            node = node.parent
-            shared &= frozenset(node.operator.variables)
-        if not node.gathers or node.parent is None or isinstance(node.parent.operator, op.Keeping):
-            return None
-        term = node.parent.operator.delta_term(1)
-        assert isinstance(term, Times)
-        left = node.parent.children[0]
-        return join.Reader(left, term.factors[0].state, shared & left.operator.always)  # type: ignore[union-attr]
-
-    def _above(self, node: Node, env: Env, weight: str) -> Point:
+    def above(self, node: Node, env: Env, weight: str) -> Point:
         """The point at which a change has reached an operator, and continues from it."""
         return Point(env, weight, node.needed, lambda f, e, w: self.up(f, node, e, w))
 
@@ -528,12 +491,8 @@ def _target(node: Node) -> Node:
 def _branches(operator: op.Operator) -> bool:
     """Whether writing the operator inline would write the code after it more than once."""
     match operator:
-        case op.Union():
-            return True
-        case (
-            op.Project(source, _) | op.Filter(_, source) | op.Extend(source, _, _) | op.Template(source, _, _)
-        ):
-            return _branches(source)
-        case op.TwoSided():
-            return _branches(operator.left)
-    return False
+        case op.Leaf() | op.Join() | op.Keeping():
+            return False
+        case op.Filter() | op.Extend() | op.Project() | op.Template() | op.TwoSided():
+            return _branches(operator.children[0])
+    return True

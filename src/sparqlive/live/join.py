@@ -17,7 +17,7 @@ from sparqlive.live.code import Continue, Env, Function, Gathering, Local, Point
 from sparqlive.live.extend import Item
 from sparqlive.live.search import Part, Search
 from sparqlive.plan import operators as op
-from sparqlive.plan.delta import State
+from sparqlive.plan.delta import State, Times
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.column_tests import ColumnTest, column_test
 
@@ -59,6 +59,39 @@ def loop_over(
     """
     search = Search(parts, items, point.env, point.needed, compiler.estimate)
     _go_on(compiler, search, f, point, reader)
+
+
+def up(compiler: Compiler, f: Function, node: Node, changed: int, point: Point) -> None:
+    """Joins the change of a part with the others, each in the state that the rule says."""
+    term = node.operator.delta_term(changed)
+    assert isinstance(term, Times)
+    rest = [
+        (child, factor.state)  # type: ignore[union-attr]
+        for number, (child, factor) in enumerate(zip(node.children, term.factors, strict=True))
+        if number != changed
+    ]
+    top, items = extend.items_above(node)
+    loop_over(compiler, f, rest, items, compiler.above(top, point.env, point.weight), _reader(top))
+
+
+def up_through_items(compiler: Compiler, f: Function, node: Node, changed: int, point: Point) -> None:
+    """Applies a filter or a binding to a change, together with all those directly above it."""
+    top, items = extend.items_above(node.children[changed])
+    loop_over(compiler, f, [], items, compiler.above(top, point.env, point.weight))
+
+
+def _reader(node: Node) -> Reader | None:
+    """The left side of an operator whose right side is the node, maybe through unions and projections."""
+    shared = frozenset(node.operator.variables)
+    while node.parent is not None and isinstance(node.parent.operator, op.Union | op.Project):
+        node = node.parent
+        shared &= frozenset(node.operator.variables)
+    if not node.gathers or node.parent is None or isinstance(node.parent.operator, op.Keeping):
+        return None
+    term = node.parent.operator.delta_term(1)
+    assert isinstance(term, Times)
+    left = node.parent.children[0]
+    return Reader(left, term.factors[0].state, shared & left.operator.always)  # type: ignore[union-attr]
 
 
 def _go_on(compiler: Compiler, search: Search, f: Function, point: Point, reader: Reader | None) -> None:

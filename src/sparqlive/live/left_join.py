@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparqlive.live import extend, semi
+from sparqlive.live import extend, two_sided
 from sparqlive.live.code import LAZY, Env, Function, Local, Point, times, tuple_of
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -13,10 +13,6 @@ from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
-
-
-def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    semi.loop_left(compiler, f, node, state, point, attach)
 
 
 def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
@@ -51,9 +47,7 @@ def _matcher(compiler: Compiler, f: Function, node: Node, state: State, env: Env
     operator, right = node.operator, node.children[1]
     assert isinstance(operator, op.LeftJoin)
     read = mentioned(operator.condition) if operator.condition is not None else frozenset()
-    arguments = [
-        v for v in operator.left.variables if v in env and (v in right.operator.variables or v in read)
-    ]
+    arguments = [v for v in operator.left.variables if v in env and v in operator.reads]
     outputs = _outputs(operator, {v: env[v] for v in arguments})
     maybe = [v for v in outputs if v in env]
     key = ("match", node.number, state, tuple((v, env[v].bound) for v in arguments), gathering)
@@ -87,7 +81,7 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> Non
     assert isinstance(operator, op.LeftJoin)
     keys = operator.flip_keys
     if keys is None:
-        semi.whole_row_flips(compiler, f, node, left_state, _flip_whole_row)
+        two_sided.whole_row_flips(compiler, f, node, left_state, _flip_whole_row)
         return
     left = node.children[0]
     names = {v: f.fresh() for v in operator.right.variables}
@@ -98,7 +92,7 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> Non
         f.line(f"groups.setdefault({tuple_of([names[v] for v in keys])}, []).append({row})")
     env = {v: Local(f.fresh(), True) for v in keys}
     with f.block(f"for {tuple_of([env[v].name for v in keys])}, matches in groups.items()"):
-        was, now = semi.testers(compiler, node, env)
+        was, now = two_sided.testers(compiler, node, env)
         f.line(f"was, now = {was}, {now}")
         with f.block("if was != now"):
             f.line(f"matches.append(({tuple_of(['0'] * len(free))}, 1 if was else -1))")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparqlive.live import semi
+from sparqlive.live import two_sided
 from sparqlive.live.code import Env, Function, Local, Point, times
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -13,22 +13,18 @@ if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 
-def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    semi.loop_left(compiler, f, node, state, point, attach)
-
-
 def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
     """Continues with the left solution at the point, marked."""
     operator = node.operator
     assert isinstance(operator, op.Mark)
     name = f.fresh()
     true, false = _booleans(compiler)
-    f.line(f"{name} = {true} if {semi.tester(compiler, node, state, point.env)} else {false}")
+    f.line(f"{name} = {true} if {two_sided.tester(compiler, node, state, point.env)} else {false}")
     f.unless_too_deep({**point.env, operator.variable: Local(name, True)}, point.weight, point.then)
 
 
 def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> None:
-    semi.flips_with(compiler, f, node, left_state, _flip)
+    two_sided.flips_with(compiler, f, node, left_state, _flip)
 
 
 def _flip(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:

@@ -1,9 +1,10 @@
-"""The table of operators and their evaluation in process, complete by `tests/plan/test_operators.py`."""
+"""The table of operators and their evaluation in process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparqlive.live import (
@@ -11,16 +12,18 @@ from sparqlive.live import (
     distinct,
     join,
     keyed,
-    leaves,
     left_join,
     mark,
+    names,
     numbered,
     project,
     scan,
     semi,
     stored,
+    table,
     template,
     totals,
+    two_sided,
     union,
     window,
 )
@@ -33,42 +36,65 @@ if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 Loop: TypeAlias = "Callable[[Compiler, Function, Node, State, Point], None]"
+Up: TypeAlias = "Callable[[Compiler, Function, Node, int, Point], None]"
+Flips: TypeAlias = "Callable[[Compiler, Function, Node, State], None]"
 
 
 @dataclass(frozen=True)
 class LiveOperator:
     """The evaluation of an operator.
 
-    loop: writes loops over its content. state: creates its state, if it keeps its source's content.
-    flips: writes the effect of a change of its right side, if it tests left solutions.
+    loop: writes loops over its content. up: carries a change of one of its inputs through it, by the term of
+    its delta rule; not of operators that keep their source's content, where changes are gathered. state:
+    creates its state, if it keeps its source's content. flips: writes the effect of a change of its right
+    side, if it tests left solutions.
     """
 
     loop: Loop
+    up: Up | None = None
     state: Callable[[Any, Terms], Any] | None = None
-    flips: Callable[[Compiler, Function, Node, State], None] | None = None
+    flips: Flips | None = None
+
+
+def _two_sided(attach: two_sided.Attach, flips: Flips) -> LiveOperator:
+    return LiveOperator(partial(two_sided.loop, attach), partial(two_sided.up, attach), flips=flips)
 
 
 OPERATORS: Mapping[type[op.Operator], LiveOperator] = {
     op.Scan: LiveOperator(scan.loop),
-    op.Names: LiveOperator(leaves.loop_names),
-    op.Nodes: LiveOperator(leaves.loop_nodes),
-    op.Table: LiveOperator(leaves.loop_table),
-    op.Parameters: LiveOperator(stored.loop, stored.state),
-    op.Join: LiveOperator(join.loop),
-    op.Filter: LiveOperator(join.loop),
-    op.Extend: LiveOperator(join.loop),
-    op.Project: LiveOperator(project.loop),
-    op.Listing: LiveOperator(project.loop),
-    op.Template: LiveOperator(template.loop),
-    op.Union: LiveOperator(union.loop),
-    op.LeftJoin: LiveOperator(left_join.loop, flips=left_join.flips),
-    op.Semi: LiveOperator(semi.loop, flips=semi.flips),
-    op.Mark: LiveOperator(mark.loop, flips=mark.flips),
-    op.Distinct: LiveOperator(distinct.loop, distinct.state),
-    op.Group: LiveOperator(keyed.loop, totals.state),
-    op.Closure: LiveOperator(closure.loop, closure.state),
-    op.Window: LiveOperator(keyed.loop, window.OrderedRows),
-    op.Numbered: LiveOperator(keyed.loop, numbered.state),
-    op.Stored: LiveOperator(stored.loop, stored.state),
-    op.Shared: LiveOperator(stored.loop, stored.state),
+    op.Names: LiveOperator(names.loop_names),
+    op.Nodes: LiveOperator(names.loop_nodes),
+    op.Table: LiveOperator(table.loop),
+    op.Parameters: LiveOperator(stored.loop, state=stored.state),
+    op.Join: LiveOperator(join.loop, join.up),
+    op.Filter: LiveOperator(join.loop, join.up_through_items),
+    op.Extend: LiveOperator(join.loop, join.up_through_items),
+    op.Project: LiveOperator(project.loop, project.up),
+    op.Listing: LiveOperator(project.loop, project.up),
+    op.Template: LiveOperator(template.loop, template.up),
+    op.Union: LiveOperator(union.loop, union.up),
+    op.LeftJoin: _two_sided(left_join.attach, left_join.flips),
+    op.Semi: _two_sided(semi.attach, semi.flips),
+    op.Mark: _two_sided(mark.attach, mark.flips),
+    op.Distinct: LiveOperator(distinct.loop, state=distinct.state),
+    op.Group: LiveOperator(keyed.loop, state=totals.state),
+    op.Closure: LiveOperator(closure.loop, state=closure.state),
+    op.Window: LiveOperator(keyed.loop, state=window.OrderedRows),
+    op.Numbered: LiveOperator(keyed.loop, state=numbered.state),
+    op.Stored: LiveOperator(stored.loop, state=stored.state),
+    op.Shared: LiveOperator(stored.loop, state=stored.state),
 }
+
+op.complete(OPERATORS, "live/operators.py")
+op.complete(
+    [kind for kind, entry in OPERATORS.items() if entry.up or issubclass(kind, op.Leaf | op.Keeping)],
+    "live/operators.py (up)",
+)
+op.complete(
+    [kind for kind, entry in OPERATORS.items() if entry.state or not issubclass(kind, op.Keeping)],
+    "live/operators.py (state)",
+)
+op.complete(
+    [kind for kind, entry in OPERATORS.items() if entry.flips or not issubclass(kind, op.TwoSided)],
+    "live/operators.py (flips)",
+)

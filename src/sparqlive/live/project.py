@@ -23,3 +23,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
     inner = {v: env[v] for v in columns if v in env}
     needed = point.needed & frozenset(columns)
     compiler.down(f, node.children[0], state, Point(inner, point.weight, needed, each))
+
+
+def up(compiler: Compiler, f: Function, node: Node, changed: int, point: Point) -> None:
+    point.then(f, {v: point.env[v] for v in node.operator.variables if v in point.env}, point.weight)

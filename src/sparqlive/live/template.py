@@ -38,3 +38,7 @@ def fill(compiler: Compiler, f: Function, node: Node, point: Point) -> None:
     with f.block(f"for {tuple_of(list(own.values()))} in {tuple_of(rows)}"):
         bound = {v: Local(name, v in operator.always) for v, name in own.items()}
         f.unless_too_deep(bound, point.weight, point.then)
+
+
+def up(compiler: Compiler, f: Function, node: Node, changed: int, point: Point) -> None:
+    fill(compiler, f, node, point)

@@ -20,3 +20,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
     for child in node.children:
         inner = {v: env[v] for v in child.operator.variables if v in env}
         compiler.down(f, child, state, point.within(inner, each))
+
+
+def up(compiler: Compiler, f: Function, node: Node, changed: int, point: Point) -> None:
+    point.then(f, point.env, point.weight)

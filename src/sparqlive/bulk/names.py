@@ -1,18 +1,15 @@
-"""Leaves without a quad pattern: graph names, the nodes of a graph, inline tables, parameters."""
+"""Leaves without a quad pattern: graph names, and the nodes of a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparqlive.bulk import distinct
-from sparqlive.bulk.dialect import ONE, ZERO
+from sparqlive.bulk.dialect import ONE
 from sparqlive.bulk.frame import Frame
-from sparqlive.bulk.scan import literal
 from sparqlive.bulk.solutions import WEIGHT, Keys, Solutions, column, restricted
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
@@ -21,26 +18,14 @@ if TYPE_CHECKING:
 Counted = op.Names | op.Nodes
 
 
-def content(evaluation: Evaluation, leaf: op.Operator, state: State, keys: Keys | None) -> Solutions:
-    match leaf:
-        case op.Names() | op.Nodes():
-            found = _occurrences(evaluation, leaf, state, keys)
-            once = distinct_rows(found)
-            return found.of(once)
-        case op.Table(columns, rows):
-            id_of = evaluation.quads.id_of
-            numbers = [tuple(UNDEF if term is None else id_of(term) for term in row) for row in rows]
-            frame = table(columns, numbers)
-            return Solutions(
-                frame, columns, leaf.always, own_text=frozenset(columns), small=len(rows) < 10_000
-            )
-        case op.Parameters(columns):
-            frame = table(columns, evaluation.parameters)
-            return Solutions(restricted(frame, keys, columns), columns, leaf.always)
-    raise AssertionError(type(leaf).__name__)
+def content(
+    evaluation: Evaluation, leaf: Counted, state: State, needed: frozenset[Var], keys: Keys | None
+) -> Solutions:
+    found = _occurrences(evaluation, leaf, state, keys)
+    return found.of(_distinct_rows(found))
 
 
-def delta(evaluation: Evaluation, leaf: Counted) -> Solutions:
+def change(evaluation: Evaluation, leaf: Counted) -> Solutions:
     """Names and nodes are there while a quad has them: the sign changes of their counts."""
     changed = _occurrences(evaluation, leaf, State.DELTA, None)
     old = _occurrences(evaluation, leaf, State.OLD, Keys(changed.frame, changed.variables, changed.small))
@@ -69,17 +54,7 @@ def _occurrences(evaluation: Evaluation, leaf: Counted, state: State, keys: Keys
     )
 
 
-def distinct_rows(found: Solutions) -> Frame:
+def _distinct_rows(found: Solutions) -> Frame:
     if not found.ids:
         return found.frame.first_row()
     return found.frame.select(*found.ids).distinct().select("*", f"{ONE} AS {WEIGHT}")
-
-
-def table(columns: Sequence[Var], rows: Sequence[Sequence[int]]) -> Frame:
-    """Rows that the driver has, each with weight one."""
-    names = [*map(column, columns), WEIGHT]
-    if not rows:
-        nothing = ", ".join(f"{ZERO} AS {name}" for name in names)
-        return Frame.table(f"(SELECT {nothing} WHERE false)", names)
-    values = ", ".join(f"({', '.join([*map(literal, row), ONE])})" for row in rows)
-    return Frame.table(f"(SELECT * FROM (VALUES {values}) AS t({', '.join(names)}))", names)
