@@ -21,7 +21,8 @@ from sparqlive.live.maintained import Maintained
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
-from sparqlive.plan.wording import Words, name_operators
+from sparqlive.plan.naming import name_operators
+from sparqlive.plan.wording import Words
 from sparqlive.quads.current import Quads
 from sparqlive.rdf.dictionary import Dictionary, term_of
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Var

@@ -28,8 +28,9 @@ from sparqlive.plan.delta import (
     Times,
 )
 from sparqlive.plan.forms import Form, Part, centre_of, decompose, form_of
+from sparqlive.plan.naming import Node, name_operators
 from sparqlive.plan.parts import independent_parts
-from sparqlive.plan.wording import Node, Words, name_operators, text_of_expression
+from sparqlive.plan.wording import Words, text_of_expression
 from sparqlive.sparql import html
 
 __all__ = ["RESULT", "Explained", "PlanStep", "StoredState", "explain", "explain_plan", "text_of_expression"]

@@ -1,20 +1,18 @@
-"""Formats a plan for people: its terms, expressions, variables and operators.
+"""Formats the terms, expressions and variables of a plan for people.
 
-Also assigns the short names of operators. Invariants: an expression without hidden variables, once written,
-parses to the same expression; all operators of a plan have different names, and so have all variables.
+Invariants: an expression without hidden variables, once written, parses to the same expression; all variables
+of a plan have different names.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pyoxigraph import Literal
 
-from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
 from sparqlive.sparql.algebra import Aggregate, Call, Constant, Exists, Expression, Term, Var, VarOrTerm
 
@@ -94,76 +92,7 @@ def _call(name: str, arguments: tuple[Expression, ...], variable: Callable[[Var]
     return f"<{name}>({listed})" if ":" in name else f"{name}({listed})", _PRIMARY
 
 
-# The plan with names
-
-
-@dataclass(eq=False)
-class Node:
-    """An operator at its position in the plan. `number` is its key in `sizes`; rules use its `name`."""
-
-    operator: op.Operator
-    parent: Node | None
-    depth: int
-    children: tuple[Node, ...] = ()
-    number: int = 0
-    name: str = ""
-    again: bool = False
-    """Whether it is shared and was already shown elsewhere in the plan."""
-
-    @property
-    def is_leaf(self) -> bool:
-        return not self.children
-
-    @property
-    def constant(self) -> bool:
-        """Whether nothing below reads quads, so that its change is always empty."""
-        if self.is_leaf:
-            return isinstance(self.operator, op.Table | op.Parameters)
-        if isinstance(self.operator, op.Shared):
-            return False
-        return all(child.constant for child in self.children)
-
-    def grow(self, shared: set[op.Operator]) -> Node:
-        """Adds the nodes below, except where `shared` says that they are shown elsewhere; returns itself."""
-        if isinstance(self.operator, op.Shared):
-            shared.add(self.operator)
-        if not self.again:
-            self.children = tuple(
-                Node(child, self, self.depth + 1, again=child in shared).grow(shared)
-                for child in self.operator.children
-            )
-        return self
-
-    def name_all(self) -> None:
-        """Names and numbers this node and all below it."""
-        totals = Counter(node.operator.letter for node in self.top_down())
-        used: Counter[str] = Counter()
-        for node in self.top_down():
-            letter = node.operator.letter
-            used[letter] += 1
-            node.name = letter if totals[letter] == 1 and letter != "T" else f"{letter}{used[letter]}"
-        for number, node in enumerate(self.bottom_up()):
-            node.number = number
-
-    def top_down(self) -> Iterator[Node]:
-        yield self
-        for child in self.children:
-            yield from child.top_down()
-
-    def bottom_up(self) -> Iterator[Node]:
-        for child in self.children:
-            yield from child.bottom_up()
-        yield self
-
-
-def name_operators(plan: op.Operator) -> Node:
-    """Names each operator of a plan: a letter for its kind, and a number if there are several.
-
-    Patterns always have a number: T1, T2, …
-    """
-    root = Node(plan, None, 0).grow(set())
-    root.name_all()
-    return root
+# Variables
 
 
 class Words:
@@ -203,17 +132,3 @@ class Words:
     def on(self, variables: Iterable[Var], maybe: Iterable[Var]) -> str:
         listed = self.text_of_list(variables, maybe)
         return f" on {listed}" if listed else " without shared variables"
-
-    def in_graph(self, text: str, graph: op.GraphChoice) -> str:
-        match graph:
-            case op.OneGraph(name):
-                return text if name is None else f"GRAPH {name} {{ {text} }}"
-            case op.NamedGraphs(variable):
-                return f"GRAPH {self.variable(variable)} {{ {text} }}{self.among(graph)}"
-            case op.MergedGraphs(None):
-                return f"{text} in the union of all graphs"
-            case op.MergedGraphs(names):
-                return f"{text} in {'the union of ' + ' '.join(map(str, names)) if names else 'no graph'}"
-
-    def among(self, graph: op.NamedGraphs) -> str:
-        return "" if graph.names is None else f" among {' '.join(map(str, graph.names)) or 'none'}"

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
 from sparqlive.plan.delta import Plus, Rule
 from sparqlive.plan.operators.graphs import GraphChoice
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var
 
 if TYPE_CHECKING:
     from sparqlive.plan.operators.scan import Scan
-    from sparqlive.plan.wording import Words
 
 Order: TypeAlias = tuple[tuple[Var, bool], ...]
 """The keys of ORDER BY, each with whether it is descending."""

@@ -2,14 +2,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.operators.base import UNKNOWN_SIZE, FanOut
 from sparqlive.plan.operators.keyed import Keyed
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var, VarOrTerm
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 @dataclass(frozen=True)

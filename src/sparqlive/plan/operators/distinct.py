@@ -3,14 +3,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.delta import Of, Plus, Signs, State
 from sparqlive.plan.operators.keyed import Keeping
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 @dataclass(frozen=True)

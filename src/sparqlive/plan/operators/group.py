@@ -3,15 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.operators.base import FanOut, Operator
 from sparqlive.plan.operators.keyed import Keyed
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.aggregates import SUMS
 from sparqlive.sparql.algebra import Aggregate, Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.delta import Flips, Of, Outer, Plus, State, Times
 from sparqlive.plan.expressions import mentioned
 from sparqlive.plan.operators.base import Operator, ordered_union
 from sparqlive.plan.operators.two_sided import TwoSided
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Expression, Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.operators.base import FanOut, QuadLeaf
-from sparqlive.plan.operators.graphs import GraphChoice, NamedGraphs, OneGraph, graph_variable
+from sparqlive.plan.operators.graphs import (
+    GraphChoice,
+    NamedGraphs,
+    OneGraph,
+    among,
+    graph_variable,
+    in_graph,
+)
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 _MANY = 1e7
 
@@ -35,7 +39,7 @@ class Names(QuadLeaf):
     def words(self, words: Words) -> str:
         if isinstance(self.graph, OneGraph):
             return f"whether {self.graph.name} exists"
-        return f"each named graph as {words.variable(self.graph.variable)}{words.among(self.graph)}"
+        return f"each named graph as {words.variable(self.graph.variable)}{among(self.graph)}"
 
 
 @dataclass(frozen=True)
@@ -56,4 +60,4 @@ class Nodes(QuadLeaf):
         return _MANY
 
     def words(self, words: Words) -> str:
-        return words.in_graph(f"each node as {words.variable(self.variable)}", self.graph)
+        return in_graph(f"each node as {words.variable(self.variable)}", self.graph, words)

@@ -2,13 +2,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.operators.keyed import Keyed
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 @dataclass(frozen=True)

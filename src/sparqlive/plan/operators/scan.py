@@ -2,16 +2,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from pyoxigraph import NamedNode
 
 from sparqlive.plan.operators.base import FanOut, QuadLeaf, ordered_union
-from sparqlive.plan.operators.graphs import GraphChoice, graph_variable
+from sparqlive.plan.operators.graphs import GraphChoice, graph_variable, in_graph
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var, VarOrTerm
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 
@@ -68,4 +65,4 @@ class Scan(QuadLeaf):
         text = f"{words.position(self.subject)} {predicate} {words.position(self.object)}"
         if self.excluded:
             text += f" with {predicate} none of {' '.join(map(str, self.excluded))}"
-        return words.in_graph(text, self.graph)
+        return in_graph(text, self.graph, words)

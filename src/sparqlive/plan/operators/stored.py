@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyoxigraph import BlankNode, Literal, NamedNode
 
@@ -13,10 +13,8 @@ from sparqlive.plan.delta import Plus, linear
 from sparqlive.plan.operators.base import UNKNOWN_SIZE, FanOut, Operator
 from sparqlive.plan.operators.extend import Extend
 from sparqlive.plan.operators.keyed import Keeping
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 class _Same(Keeping):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.operators.base import FanOut, Leaf, WithColumns
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Term, Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 _MOST_ROWS = 3
 """More rows of a table are not explained."""

@@ -3,14 +3,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.delta import Plus, linear
 from sparqlive.plan.operators.base import UNKNOWN_SIZE, FanOut, Operator, OverOne, WithColumns
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var, VarOrTerm
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from sparqlive.plan.delta import Flips, Of, Plus, State, Tested, Times
 from sparqlive.plan.operators.base import FanOut, Operator, shared
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 class TwoSided(Operator):

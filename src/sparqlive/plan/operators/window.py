@@ -1,14 +1,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from sparqlive.plan.operators.base import FanOut, Order
 from sparqlive.plan.operators.keyed import Keyed
+from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Var
-
-if TYPE_CHECKING:
-    from sparqlive.plan.wording import Words
 
 
 @dataclass(frozen=True)
