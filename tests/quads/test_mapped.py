@@ -40,6 +40,9 @@ class FakeMaps:
     def sizes(self) -> Column:
         return np.array([sum(q[PREDICATE] == p for q in self._quads) for p in sorted(self._graphs)])
 
+    def has(self, predicate: int) -> bool:
+        return predicate in self._graphs
+
     def graph_of(self, predicate: int) -> int | None:
         graphs = self._graphs.get(predicate, set())
         return next(iter(graphs)) if len(graphs) == 1 else None

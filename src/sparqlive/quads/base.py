@@ -41,6 +41,9 @@ class Base(Protocol):
     def sizes(self) -> Column:
         """The number of quads of each predicate."""
 
+    def has(self, predicate: int) -> bool:
+        """Whether a predicate has quads."""
+
     def graph_of(self, predicate: int) -> int | None:
         """The graph of all quads of a predicate; None if there are several, or none."""
 
@@ -63,6 +66,9 @@ class NoBase:
 
     def sizes(self) -> Column:
         return np.empty(0, np.int64)
+
+    def has(self, predicate: int) -> bool:
+        return False
 
     def graph_of(self, predicate: int) -> int | None:
         return None

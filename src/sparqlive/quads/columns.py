@@ -123,12 +123,10 @@ def whole_order(base: Base, parts: Iterable[PartReader], order: WholeOrder, key_
 def _changes_of(part: PartReader, base: Base) -> tuple[Sequence[Column], Column]:
     """The changes of a part after the base, and their weights."""
     forward = part.forward
-    if base.part("pso", part.predicate) is None:
+    if not base.has(part.predicate):
         run = forward.run_before()
         columns: Sequence[Column] = [_NO_COLUMN] * forward.arity if run is None else run.columns
         return columns, np.ones(len(columns[0]), np.int64)
-    if not forward.overlay and forward.late is None:
-        return [_NO_COLUMN] * forward.arity, _NO_COLUMN
     return forward.changes_after_run()
 
 

@@ -102,7 +102,7 @@ class Quads:
         if self._load is not None:
             self._read()
         found = self._parts.get(predicate)
-        if found is None and self.base.part("pso", predicate) is not None:
+        if found is None and self.base.has(predicate):
             found = self.made_part(predicate)
         return found
 
@@ -591,7 +591,7 @@ class Quads:
             for name, part in list(self._parts.items()):
                 part.merge_deleted()
                 is_empty = part.forward.run is None and not part.forward.overlay
-                if is_empty and not part.is_read and self.base.part("pso", name) is None:
+                if is_empty and not part.is_read and not self.base.has(name):
                     del self._parts[name]
 
     def ids(self) -> Iterator[Column]:

@@ -115,7 +115,7 @@ class Part:
 
     def _turn(self) -> Turn | None:
         base, predicate = self._base, self.predicate
-        if not base.is_mapped or base.part("pso", predicate) is None:
+        if not base.is_mapped or not base.has(predicate):
             return None
         return lambda: self._fitting(base.part("pos", predicate))
 

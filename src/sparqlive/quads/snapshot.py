@@ -106,7 +106,7 @@ class Snapshot:
         quads = self._quads
         part = None if quads is None else quads.live_part(predicate)
         if part is None:
-            if self._base.part("pso", predicate) is None:
+            if not self._base.has(predicate):
                 return None
             part = Part(predicate, self._base, self.tuning)
         return LentPart(part, self._lending)

@@ -19,7 +19,7 @@ class Tuning:
     window or a delta, rows to decode, filter or sort. A step by columns costs 10 to 50 µs whatever its size,
     a row by itself 0.1 to 1 µs. Both ways are within a factor of 2 from 100 to 2,000 rows
     (`bench.batches`, `bench.explore`)."""
-    smallest_merge_rows: int = 16_384
+    smallest_merge_rows: int = 4_096
     """An overlay of fewer rows is not merged into its run: a merge copies the run (`bench.pauses`)."""
     run_to_overlay: int = 64
     """A larger overlay is merged when it has one row for this many of its run, so that merging costs a few

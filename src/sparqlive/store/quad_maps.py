@@ -88,6 +88,10 @@ class QuadMaps:
         """The number of quads of each predicate."""
         return np.diff(self._parts("pso").parts.starts) if self.size else _NONE
 
+    def has(self, predicate: int) -> bool:
+        """Whether a predicate has quads."""
+        return bool(self.size) and self._parts("pso").find(predicate) is not None
+
     def graph_of(self, predicate: int) -> int | None:
         """The graph of all quads of a predicate; None if there are several, or no quads."""
         if not self.size:

@@ -24,6 +24,7 @@ from sparqlive.zset.run import Column, Run, RunRows, growing
 from sparqlive.zset.zset import add_into
 
 Layer = dict[Any, dict[Any, int]]
+_NO_COLUMN = np.empty(0, np.int64)
 
 
 class KeyedRelation:
@@ -538,6 +539,8 @@ class KeyedRelation:
         """The net changes after the run, with or without the pending ones: columns of rows, and weights."""
         if after and self.next is not None:
             return self.next.changes_after_run()
+        if not self.overlay and self.late is None and not (after and self.pending):
+            return [_NO_COLUMN] * self.arity, _NO_COLUMN
         parts = [self._overlay_columns(self.overlay)]
         if after:
             parts.append(self._overlay_columns(self.pending))
