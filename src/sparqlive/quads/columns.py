@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import accumulate, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -141,22 +141,18 @@ def _as_quads(
     parts: Iterable[tuple[PartReader, Sequence[Column], Column]], order: WholeOrder
 ) -> list[Column]:
     """Columns of parts, with and without graphs, as columns of quads in an order; and one of weights."""
-    subjects, objects, graphs, weights = list[Column](), list[Column](), list[Column](), list[Column]()
-    predicates, sizes = list[int](), list[int]()
-    for part, columns, own in parts:
-        size = len(columns[0])
-        if not size:
-            continue
-        subjects.append(columns[0])
-        objects.append(columns[1])
-        graphs.append(columns[2] if len(columns) == 3 else np.broadcast_to(np.int64(part.graph or 0), size))
-        weights.append(own)
-        predicates.append(part.predicate)
-        sizes.append(size)
+    found = [(part, columns, weights) for part, columns, weights in parts if len(columns[0])]
+    sizes = [len(columns[0]) for _, columns, _ in found]
+    graphs = np.repeat(np.array([part.graph or 0 for part, _, _ in found], np.int64), sizes)
+    ends = accumulate(sizes)
+    for (_, columns, _), size, end in zip(found, sizes, ends, strict=True):
+        if len(columns) == 3:
+            graphs[end - size : end] = columns[2]
     quad = [
-        np.concatenate(subjects or [_NO_COLUMN]),
-        np.repeat(np.array(predicates, np.int64), sizes),
-        np.concatenate(objects or [_NO_COLUMN]),
-        np.concatenate(graphs or [_NO_COLUMN]),
+        np.concatenate([columns[0] for _, columns, _ in found] or [_NO_COLUMN]),
+        np.repeat(np.array([part.predicate for part, _, _ in found], np.int64), sizes),
+        np.concatenate([columns[1] for _, columns, _ in found] or [_NO_COLUMN]),
+        graphs,
     ]
-    return [*(quad[i] for i in POSITIONS[order]), np.concatenate(weights or [_NO_COLUMN])]
+    weights = np.concatenate([weights for _, _, weights in found] or [_NO_COLUMN])
+    return [*(quad[i] for i in POSITIONS[order]), weights]
