@@ -116,7 +116,7 @@ def _measure_view(report: Report, session: sparqlive.Session, view: str, folder:
 
 def first_rows(session: sparqlive.Session, view: str) -> int:
     """Computes a registered view once more, with what its operators store: rows in sorted runs."""
-    content, epochs = session.views[view].content, session._epochs
+    content, epochs = session.views[view].content, session._writer
     terms = Terms(epochs.terms.dictionary.extended())
     maintained = content.maintained
     assert maintained is not None
@@ -190,7 +190,7 @@ class _Hand:
         self._connection = duckdb.connect()
         unnamed = Scope("one", frozenset({DEFAULT_GRAPH}))
         for name, number in self._ids.items():
-            (table,) = session._epochs.quads.tables(unnamed, number, after=False)
+            (table,) = session._writer.quads.tables(unnamed, number, after=False)
             self._register(name, {"s": table.subjects, "o": table.objects})
 
     def _register(self, name: str, columns: dict[str, Any]) -> None:

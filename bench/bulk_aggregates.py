@@ -161,7 +161,7 @@ class _Hand:
         self._connection = duckdb.connect()
         unnamed = Scope("one", frozenset({DEFAULT_GRAPH}))
         for name in _PREDICATES:
-            (table,) = session._epochs.quads.tables(unnamed, _predicate(name), after=False)
+            (table,) = session._writer.quads.tables(unnamed, _predicate(name), after=False)
             self._connection.register(name, pa.table({"s": table.subjects, "o": table.objects}))
         if view == "sum":
             self.read_terms()
@@ -170,7 +170,7 @@ class _Hand:
     def read_terms(self) -> None:
         """The dictionary, with the terms that a batch brought."""
         if self._view == "sum":
-            self._connection.register("terms", self._session._epochs.strategies._data.terms())
+            self._connection.register("terms", self._session._writer.strategies._data.terms())
 
     def whole(self) -> Any:
         return self._connection.sql(_WHOLE[self._view]).to_arrow_table()

@@ -83,7 +83,7 @@ def opened(path: Path, memory: int) -> sparqlive.Session:
     compaction.LARGE = 20 if path.name[-1] in "13579" else 10**9
     ranges.ROWS_A_TASK = 8
     session = sparqlive.open(path, memory=memory)
-    session._epochs.strategies.workers = lambda: (Here(), "live")  # type: ignore[method-assign]
+    session._writer.strategies.workers = lambda: (Here(), "live")  # type: ignore[method-assign]
     return session
 
 
@@ -93,8 +93,8 @@ def applied(session: sparqlive.Session, come: Model, gone: Model, by_workers: bo
         return session.apply(insert=come, delete=gone).number
     texts = [("".join(f"{quad} .\n" for quad in quads), weight) for quads, weight in ((gone, -1), (come, 1))]
     pieces = [TextPiece(text.encode(), weight) for text, weight in texts if text]
-    lines = Lines(session._epochs.strategies.workers()[0], pieces)
-    epoch = commit_by_workers(session._epochs, lines, None, "auto", None, counts_each=False)
+    lines = Lines(session._writer.strategies.workers()[0], pieces)
+    epoch = commit_by_workers(session._writer, lines, None, "auto", None, counts_each=False)
     assert epoch is not None
     return epoch.number
 

@@ -40,7 +40,7 @@ from sparqlive.engine.results import Answer
 from sparqlive.engine.streams import Streams
 from sparqlive.engine.updates import PreparedUpdate, prepare_update, requested_changes
 from sparqlive.engine.view import Epoch, View
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, InvalidChange, Unsupported
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, short_repr, whole
@@ -161,16 +161,16 @@ class Session:
         self.dictionary = Dictionary(tuning=tuning)
         self.terms = Terms(self.dictionary)
         self._used_bytes: int | None = None
-        self._epochs = Epochs(self.terms, spark, bulk, read_only, memory_limit(memory))
+        self._writer = Writer(self.terms, spark, bulk, read_only, memory_limit(memory))
         if spark is not None and not isinstance(spark, str):
-            self._epochs.strategies.registered_spark()
-        self._feeds = Feeds(self._epochs, watch)
-        self._traversal = Traversal(self._epochs, self._feeds)
-        self._links = AllSourcesFromViews(self._epochs, self._feeds)
+            self._writer.strategies.registered_spark()
+        self._feeds = Feeds(self._writer, watch)
+        self._traversal = Traversal(self._writer, self._feeds)
+        self._links = AllSourcesFromViews(self._writer, self._feeds)
         self.lineage = uuid4().hex
         """Identifies the history of epochs: epoch numbers are comparable only within one lineage."""
         if path is None:
-            self._registration = Registration(self._epochs, self.default_graph == "union")
+            self._registration = Registration(self._writer, self.default_graph == "union")
             self.dictionary.give_back()
             return
         # Imported late because it is slow to import.
@@ -180,9 +180,9 @@ class Session:
         assert self._path is not None
         persistence = Persistence(
             self._path,
-            self._epochs.quads,
+            self._writer.quads,
             self.dictionary,
-            self._epochs.lock,
+            self._writer.lock,
             retention,
             durability,
             sync_milliseconds,
@@ -191,15 +191,15 @@ class Session:
         )
         try:
             # Whatever starts here, such as a timer or the thread of sources, waits until the session is open.
-            with self._epochs.lock:
+            with self._writer.lock:
                 stored = self._open_store(persistence, default_graph, progress or (lambda done, of: None))
                 if durability == "epoch":  # otherwise a crash can lose an epoch whose number is then reused
                     self.lineage = persistence.lineage() or self.lineage
                 self._start(persistence, stored)
         except BaseException:
             self._stop()
-            self._epochs.close()
-            if self._epochs.persistence is None:
+            self._writer.close()
+            if self._writer.persistence is None:
                 persistence.close()
             raise
 
@@ -214,18 +214,18 @@ class Session:
         Returns the sources to watch.
         """
         self.default_graph = persistence.default_graph(default_graph)
-        self._registration = Registration(self._epochs, self.default_graph == "union")
+        self._registration = Registration(self._writer, self.default_graph == "union")
         persistence.data.load_quads()
-        self._epochs.moved_to(persistence.store.catalog.epoch())
-        self._epochs.keep_in_store(persistence)
+        self._writer.moved_to(persistence.store.catalog.epoch())
+        self._writer.keep_in_store(persistence)
         self._registration.load(persistence, progress)
         stored = list[Source]()
         if not self.read_only:
             stored = self._feeds.stored(persistence.store)
-            persistence.load_assertions(self._epochs.assertions)
+            persistence.load_assertions(self._writer.assertions)
             for source in stored:
-                self._epochs.assertions.add(source.name)
-        self._epochs.attach(persistence)
+                self._writer.assertions.add(source.name)
+        self._writer.attach(persistence)
         return stored
 
     def _start(self, persistence: Persistence, stored: Sequence[Source]) -> None:
@@ -237,17 +237,17 @@ class Session:
         self._feeds.start(zip(stored, watchers, strict=True))
         self._traversal.load(persistence.store)
         self._links.load(persistence.store)
-        self._epochs.start_clocks()
+        self._writer.start_clocks()
 
     @property
     def epoch(self) -> int:
         """Number of the current epoch."""
-        return self._epochs.epoch
+        return self._writer.epoch
 
     @property
     def store(self) -> Store | None:
         """The store, for those who read its files themselves; None for a session in memory."""
-        return None if self._epochs.persistence is None else self._epochs.persistence.store
+        return None if self._writer.persistence is None else self._writer.persistence.store
 
     # Data
 
@@ -279,7 +279,7 @@ class Session:
             return self._apply_frames(given, "auto", batch)
         if mapping is not None:
             raise Error("mapping is for data frames; files and quads have terms already.")
-        return load_files(self._epochs, source, name, on_error, batch)
+        return load_files(self._writer, source, name, on_error, batch)
 
     def apply(
         self,
@@ -317,21 +317,21 @@ class Session:
             return self._apply_frames(given, strategy, batch)
         if not (op is None and order is None and mapping is None and graph is None):
             raise Error("op, order, mapping and graph are for data frames, and there is none.")
-        return apply_changes(self._epochs, insert, delete, strategy, batch)
+        return apply_changes(self._writer, insert, delete, strategy, batch)
 
     def _committed(self, batch: BatchNumber | None) -> Epoch | None:
         """What a batch that was committed before returns: it is not read again. None if it is new."""
         _check_batch(batch)
-        return None if batch is None else self._epochs.committed(batch)
+        return None if batch is None else self._writer.committed(batch)
 
     def _apply_frames(
         self, given: Sequence[tuple[Any, FrameColumns]], strategy: Strategy, batch: BatchNumber | None
     ) -> Epoch:
-        if batch is not None and (known := self._epochs.committed(batch)) is not None:
+        if batch is not None and (known := self._writer.committed(batch)) is not None:
             return known
         with collector_paused():
-            epoch = apply_frames(self._epochs, given, strategy, batch)
-        self._epochs.settle()
+            epoch = apply_frames(self._writer, given, strategy, batch)
+        self._writer.settle()
         return epoch
 
     def apply_statements(
@@ -380,7 +380,7 @@ class Session:
     @property
     def text_bytes(self) -> int | None:
         """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
-        return text_bytes(self._epochs)
+        return text_bytes(self._writer)
 
     def apply_batch(
         self,
@@ -393,7 +393,7 @@ class Session:
         self._check_strategy(strategy)
         if (known := self._committed(batch)) is not None:
             return known
-        return apply_batch(self._epochs, changes, strategy, batch)
+        return apply_batch(self._writer, changes, strategy, batch)
 
     def has_batch(self, batch: tuple[str, int]) -> bool:
         """Whether a batch of a stream was committed before; see `apply`."""
@@ -426,26 +426,26 @@ class Session:
 
     def carry_out(self, update: PreparedUpdate, strategy: Strategy = "auto") -> Epoch:
         """Executes an update whose documents are fetched, like `update`."""
-        epochs = self._epochs
-        with epochs.lock, uninterrupted, collector_paused():
-            epochs.ensure_open()
+        writer = self._writer
+        with writer.lock, uninterrupted, collector_paused():
+            writer.ensure_open()
             translated = self._registration.planning.translated
-            is_asserted = epochs.assertions.is_asserted
+            is_asserted = writer.assertions.is_asserted
             ids, given = requested_changes(
                 update.operations,
-                epochs.quads,
+                writer.quads,
                 self.terms,
                 translated,
                 update.documents,
                 is_asserted,
                 update.timeout_seconds,
             )
-            return epochs.commit(Batch(strategy=strategy, ids=ids, given=given))
+            return writer.commit(Batch(strategy=strategy, ids=ids, given=given))
 
     def _check_strategy(self, strategy: Strategy) -> None:
         _check_strategy_name(strategy)
         if strategy in ("duckdb", "spark"):
-            self._epochs.strategies.ensure_available(strategy)
+            self._writer.strategies.ensure_available(strategy)
 
     def replace(self, graph: NamedNode | DefaultGraph, quads: Iterable[Quad]) -> Epoch:
         """Replaces the content of a graph, as one epoch.
@@ -459,10 +459,10 @@ class Session:
             given = list(dict.fromkeys(made))
         except (TypeError, ValueError) as error:
             raise InvalidChange(f"replace takes an iterable of quads: {error}.") from error
-        epochs = self._epochs
-        with epochs.lock:
+        writer = self._writer
+        with writer.lock:
             self.ensure_open()
-            old, since = set(self.quads(graph)), epochs.gather()
+            old, since = set(self.quads(graph)), writer.gather()
         new, encoded = set[Quad](), None
         try:  # without the lock, because it can be slow
             if old or any(type(quad.object) is Triple for quad in given):  # which is rejected below
@@ -470,19 +470,19 @@ class Session:
             else:
                 encoded = Encoder(exceptions=self.dictionary.exceptions).quads(given, labels(uuid4().hex))
         except BaseException:
-            with epochs.lock:
-                epochs.gathered(since)
+            with writer.lock:
+                writer.gathered(since)
             raise
-        with epochs.lock:
-            changes, number = epochs.gathered(since), self.dictionary.find(graph)
+        with writer.lock:
+            changes, number = writer.gathered(since), self.dictionary.find(graph)
             if changes is None or any(change[3] == number for change in changes):
                 old, encoded = set(self.quads(graph)), None
                 new = set(matched(old, given))
             if encoded is not None:
-                return epochs.commit(Batch(columns=with_weight([encoded], 1)))
+                return writer.commit(Batch(columns=with_weight([encoded], 1)))
             # Quads that a source also asserts become local too, and stay when the source is removed.
-            insert = new if epochs.assertions else new - old
-            return epochs.commit(Batch(old - new, insert))
+            insert = new if writer.assertions else new - old
+            return writer.commit(Batch(old - new, insert))
 
     def quads(
         self,
@@ -495,7 +495,7 @@ class Session:
         """Yields the quads of the current epoch, or those that have the given graph and terms."""
         given = {SUBJECT: subject, PREDICATE: predicate, OBJECT: object}
         with ExitStack() as files:
-            with self._epochs.capturing():
+            with self._writer.capturing():
                 self.ensure_open()
                 dictionary = self.terms.captured().dictionary
                 find = dictionary.find
@@ -503,26 +503,26 @@ class Session:
                 scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
                 if None in known.values():  # no quad has a term that is unknown
                     return
-                lent = self._epochs.quads.lend()
-                files.enter_context(self._epochs.pinned())
+                lent = self._writer.quads.lend()
+                files.enter_context(self._writer.pinned())
             found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
             yield from dictionary.quads(chain.from_iterable(found))
 
     def graphs(self) -> dict[NamedNode | DefaultGraph, int]:
         """Returns the graphs of the current epoch with their sizes; the unnamed graph is always there."""
-        return sizes_of_graphs(self._epochs)[1]
+        return sizes_of_graphs(self._writer)[1]
 
     def graphs_with_epoch(self) -> tuple[int, dict[NamedNode | DefaultGraph, int]]:
         """Returns the current epoch, and its graphs like `graphs`."""
-        return sizes_of_graphs(self._epochs)
+        return sizes_of_graphs(self._writer)
 
     def graph(self, name: NamedNode | DefaultGraph) -> CapturedGraph:
         """Captures one graph, which can then be read without blocking writers."""
-        return CapturedGraph(self._epochs, name)
+        return CapturedGraph(self._writer, name)
 
     def __len__(self) -> int:
         """Number of quads."""
-        return self._epochs.quads.size
+        return self._writer.quads.size
 
     # Sources
 
@@ -573,16 +573,16 @@ class Session:
     @property
     def views(self) -> Mapping[str, View]:
         """The views by name."""
-        return self._epochs.views
+        return self._writer.views
 
     @property
     def limits(self) -> Limits:
         """Limits on the cost of views."""
-        return self._epochs.limits
+        return self._writer.limits
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        self._epochs.limit(limits)
+        self._writer.limit(limits)
 
     def memory(self) -> tuple[int, int]:
         """The bytes that quads, held views, their deltas and terms use, about, and how many they may use.
@@ -590,12 +590,12 @@ class Session:
         What sources assert is counted, the terms of a store's files are not. While an epoch is carried, the
         former is as of the last time, because state changes.
         """
-        with self._epochs.capturing() as is_carrying:
+        with self._writer.capturing() as is_carrying:
             if is_carrying and self._used_bytes is not None:
-                return self._used_bytes, self._epochs.budget.limit
+                return self._used_bytes, self._writer.budget.limit
         with self.reading():
-            self._used_bytes = self._epochs.used_bytes() + self._epochs.sweeper.used_bytes()
-            return self._used_bytes, self._epochs.budget.limit
+            self._used_bytes = self._writer.used_bytes() + self._writer.sweeper.used_bytes()
+            return self._used_bytes, self._writer.budget.limit
 
     @within_reach()
     def view(
@@ -635,12 +635,12 @@ class Session:
             raise Error("A temporary view follows every epoch: leave out refresh, strategy and follow.")
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
-        limit = self._epochs.limits.view_seconds if timeout_seconds is None else timeout_seconds
+        limit = self._writer.limits.view_seconds if timeout_seconds is None else timeout_seconds
         query = within(
             limit, lambda: with_source_graphs(query, base, self.sources.values()), "Planning the view"
         )
         computed = self._registration.compute(name, query, base, refresh, strategy, temporary, limit)
-        with computed as planned, self._epochs.lock, uninterrupted:
+        with computed as planned, self._writer.lock, uninterrupted:
             self.ensure_open()
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
             notes = {} if settings is None else self._traversal.note(name, settings)
@@ -655,7 +655,7 @@ class Session:
 
     def drop(self, name: str) -> None:
         """Drops a view."""
-        with self._epochs.lock, uninterrupted:  # the name stays taken until the view's documents are gone
+        with self._writer.lock, uninterrupted:  # the name stays taken until the view's documents are gone
             self._registration.drop(name)
             self._traversal.end(name)
             self._links.wake()
@@ -688,7 +688,7 @@ class Session:
         SILENT one solution without bindings. With a `service_refusal`, all fail with that error.
         """
         answer = query_once(
-            self._epochs, self._registration.planning, query, base, timeout_seconds, row_limit, dataset,
+            self._writer, self._registration.planning, query, base, timeout_seconds, row_limit, dataset,
             from_views, stream, allow_private, service_refusal,
         )  # fmt: skip
         if answer.hint is not None:
@@ -724,20 +724,20 @@ class Session:
         """
         with self.reading():
             self.ensure_open()
-            if self._epochs.persistence is not None:
-                self._epochs.persistence.store.verify()
-            return check(self._epochs, self.default_graph == "union")
+            if self._writer.persistence is not None:
+                self._writer.persistence.store.verify()
+            return check(self._writer, self.default_graph == "union")
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """Calls an observer with each committed epoch, and with each deferred refresh of a view.
 
         The writing thread calls it before the next write: the observer must hand over and return at once.
         """
-        self._epochs.observe(observer)
+        self._writer.observe(observer)
 
     def observe_views(self, observer: Callable[[View], None]) -> None:
         """Calls an observer with each view that is dropped, is replaced or fails, like `observe`."""
-        self._epochs.views.observe(observer)
+        self._writer.views.observe(observer)
 
     def repair(self) -> list[str]:
         """Recomputes the views that `check` would find wrong, and those whose files are damaged or missing.
@@ -755,9 +755,9 @@ class Session:
         `maps=True` only removes the mapped files, which are created again when they are needed.
         """
         self.ensure_open()
-        persistence = self._epochs.persistence
+        persistence = self._writer.persistence
         if persistence is not None and maps:
-            with self._epochs.lock:
+            with self._writer.lock:
                 persistence.store.remove_maps()
         elif persistence is not None:
             persistence.compactor.run(everything=True)  # takes the lock itself, only while it needs it
@@ -772,19 +772,19 @@ class Session:
         self.ensure_open()
         from sparqlive.engine.to_spark import quads_to_spark
 
-        return quads_to_spark(self._epochs, self.quads())
+        return quads_to_spark(self._writer, self.quads())
 
     def reading(self) -> AbstractContextManager[None]:
         """Context in which all reads belong to one epoch."""
-        return self._epochs.reading()
+        return self._writer.reading()
 
     def capturing(self) -> AbstractContextManager[bool]:
-        """Context for a moment, in which the current epoch does not change; see `Epochs.capturing`."""
-        return self._epochs.capturing()
+        """Context for a moment, in which the current epoch does not change; see `Writer.capturing`."""
+        return self._writer.capturing()
 
     def __repr__(self) -> str:
         where = "in memory" if self._path is None else repr(str(self._path))
-        state = "closed" if self._epochs.closed else f"epoch={self.epoch}, views={len(self.views)}"
+        state = "closed" if self._writer.closed else f"epoch={self.epoch}, views={len(self.views)}"
         return f"Session({where}, {state})"
 
     def _repr_html_(self) -> str:
@@ -794,15 +794,15 @@ class Session:
         return html.preformatted(about) + html.table(("view", "form", "solutions", "epoch"), rows, "view")
 
     def ensure_open(self) -> None:
-        self._epochs.ensure_open()
+        self._writer.ensure_open()
 
     def close(self) -> None:
         """Closes the session; closing it again does nothing."""
-        if self._epochs.ended_by_fork():
+        if self._writer.ended_by_fork():
             return
         self._stop()
         with uninterrupted:
-            self._epochs.close()
+            self._writer.close()
 
     def _stop(self) -> None:
         """Stops streams, links and sources. The caller must not hold the lock, which they may wait for."""

@@ -37,7 +37,7 @@ def test_views_of_many_quads_are_computed_by_columns(monkeypatch: pytest.MonkeyP
         session.load([random_quad(rng) for _ in range(200)])
         text = "SELECT ?s ?o { ?s <http://example.org/p0> ?o }"
         used = []
-        strategies = session._epochs.strategies
+        strategies = session._writer.strategies
         contents_on = strategies.contents_on
 
         def noted(*arguments):  # type: ignore[no-untyped-def]

@@ -27,7 +27,7 @@ def insert(numbers: range) -> str:
 @contextmanager
 def held_up(session: Session, change: Callable[[], object]) -> Iterator[None]:
     """Makes a change in another thread; within the block, its epoch is being carried and does not get on."""
-    carry = session._epochs.strategies.carry
+    carry = session._writer.strategies.carry
     begun, released = threading.Event(), threading.Event()
 
     def slow(*args: object, **options: object) -> object:
@@ -36,7 +36,7 @@ def held_up(session: Session, change: Callable[[], object]) -> Iterator[None]:
         assert released.wait(PATIENCE_SECONDS)
         return result
 
-    session._epochs.strategies.carry = slow  # type: ignore[assignment]
+    session._writer.strategies.carry = slow  # type: ignore[assignment]
     with ThreadPoolExecutor(1) as threads:
         changing = threads.submit(change)
         try:
@@ -44,7 +44,7 @@ def held_up(session: Session, change: Callable[[], object]) -> Iterator[None]:
             yield
         finally:
             released.set()
-            session._epochs.strategies.carry = carry  # type: ignore[method-assign]
+            session._writer.strategies.carry = carry  # type: ignore[method-assign]
             changing.result()
 
 
@@ -109,8 +109,8 @@ def test_an_epoch_that_is_rolled_back_was_never_seen() -> None:
     with Session() as session:
         session.update(insert(range(10)))
         session.view("rows", ROWS)
-        save = session._epochs._save
-        session._epochs._save = fail  # type: ignore[method-assign]
+        save = session._writer._save
+        session._writer._save = fail  # type: ignore[method-assign]
 
         def change() -> None:
             with pytest.raises(OSError, match="the disk is full"):
@@ -118,7 +118,7 @@ def test_an_epoch_that_is_rolled_back_was_never_seen() -> None:
 
         with held_up(session, change):
             assert counted(session) == (1, 10)
-        session._epochs._save = save  # type: ignore[method-assign]
+        session._writer._save = save  # type: ignore[method-assign]
         assert counted(session) == (1, 10)
         session.update(insert(range(10, 20)))
         assert counted(session) == (2, 20)
@@ -132,7 +132,7 @@ def test_pairs_that_an_epoch_loads_from_disk_are_lent_before_and_after(tmp_path:
         session.view("left", ROWS)
         with held_up(session, lambda: session.update(insert(range(50, 60)))):
             assert len(list(session.query(every))) == 100
-            session._epochs.quads.pairs(0, session._epochs.terms.dictionary.id_of(_iri("right")))
+            session._writer.quads.pairs(0, session._writer.terms.dictionary.id_of(_iri("right")))
             assert len(list(session.query(every))) == 100
         assert len(list(session.query(every))) == 120
 

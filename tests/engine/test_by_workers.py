@@ -16,7 +16,7 @@ import sparqlive
 from sparqlive.bulk.ingest import lines
 from sparqlive.bulk.ingest.effective import Known, Parse, Reading
 from sparqlive.bulk.ingest.workers import Here, Processes
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.rdf import change_columns
 from sparqlive.rdf.change_columns import TextBatch, read_batches
 from sparqlive.runtime.tuning import DEFAULT
@@ -63,7 +63,7 @@ def session(
 ) -> Iterator[sparqlive.Session]:
     """Workers read everything; a compacted store, a log of rows after it, and views."""
     with sparqlive.Session(tmp_path / "store", memory=request.param, tuning=BY_WORKERS) as session:
-        monkeypatch.setattr(session._epochs.strategies, "workers", lambda: (Here(), "live"))
+        monkeypatch.setattr(session._writer.strategies, "workers", lambda: (Here(), "live"))
         session.apply(insert=quads_of(VALUES + orders(range(20))))
         session.compact()
         session.apply(delete=quads_of(orders(range(3))), insert=quads_of(orders(range(20, 25))))
@@ -125,13 +125,13 @@ def test_loads_between_other_epochs(session: sparqlive.Session, tmp_path: Path) 
 def test_tables(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several changes of a quad, the last one counts, as in this process."""
     expected, calls = set(session.quads()), list[Parse]()
-    original = Epochs.read_by_workers
+    original = Writer.read_by_workers
 
-    def count(self: Epochs, parse: Parse, *given: Any, **named: Any) -> Any:
+    def count(self: Writer, parse: Parse, *given: Any, **named: Any) -> Any:
         calls.append(parse)
         return original(self, parse, *given, **named)
 
-    monkeypatch.setattr(Epochs, "read_by_workers", count)
+    monkeypatch.setattr(Writer, "read_by_workers", count)
     new = quads_of(orders(range(10, 40)))
     epoch = session.load(table_of(sorted(new, key=str) * 2))
     assert (epoch.inserted, epoch.ignored) == (len(new - expected), len(new & expected))
@@ -168,7 +168,7 @@ def test_a_load_that_fails_changes_nothing(
         raise RuntimeError("no room")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Epochs, "_save", fail)
+        patch.setattr(Writer, "_save", fail)
         with pytest.raises(RuntimeError, match="no room"):
             session.load(file)
     assert set(session.quads()) == expected
@@ -210,7 +210,7 @@ def test_epochs_in_between(
         orders(range(30, 40))
     )
     session.check()
-    texts = [text for _, text in session._epochs.persistence.store.sources(tuple).terms]  # type: ignore[union-attr]
+    texts = [text for _, text in session._writer.persistence.store.sources(tuple).terms]  # type: ignore[union-attr]
     assert len(texts) == len(set(texts))
 
 
@@ -229,7 +229,7 @@ def test_other_processes_load(tmp_path: Path) -> None:
         session.apply(insert=VALUES)
         view = session.view("join", VIEWS["join"])
         (tmp_path / "more.nq").write_text(orders(range(30)))
-        assert isinstance(session._epochs.strategies.workers()[0], Processes)
+        assert isinstance(session._writer.strategies.workers()[0], Processes)
         session.load(tmp_path / "more.nq")
         assert len(view) == 30
         session.check()
@@ -255,7 +255,7 @@ def test_batches_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(change_columns, "_BLOCK_BYTES", 500)
     rng = random.Random(2)
     with sparqlive.Session(tmp_path / "store", memory=0, tuning=BY_WORKERS) as session:
-        monkeypatch.setattr(session._epochs.strategies, "workers", lambda: (Here(), "live"))
+        monkeypatch.setattr(session._writer.strategies, "workers", lambda: (Here(), "live"))
         session.apply(insert=VALUES + orders(range(20)))
         for name, query in VIEWS.items():
             session.view(name, query)

@@ -172,7 +172,7 @@ def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) ->
         def gone(_: object) -> strategies.Carrier:
             raise ConnectionError("the cluster is gone")
 
-        monkeypatch.setitem(session._epochs.strategies.carriers, "spark", gone)
+        monkeypatch.setitem(session._writer.strategies.carriers, "spark", gone)
         with pytest.raises(sparqlive.SparkFailed, match="the cluster is gone"):
             session.apply(insert=[quad(rng) for _ in range(20)], strategy="spark")
         assert (view.weights(), session.epoch) == (rows, epoch)
@@ -190,7 +190,7 @@ def test_when_duckdb_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -
         def broken(_: object) -> strategies.Carrier:
             raise MemoryError("out of memory")
 
-        monkeypatch.setitem(session._epochs.strategies.carriers, "duckdb", broken)
+        monkeypatch.setitem(session._writer.strategies.carriers, "duckdb", broken)
         with pytest.raises(sparqlive.BulkFailed) as caught:
             session.apply(insert=[quad(random.Random(7))], strategy="duckdb")
         assert str(caught.value) == "DuckDB failed: MemoryError: out of memory"

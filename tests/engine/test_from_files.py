@@ -37,7 +37,7 @@ def test_epoch_by_epoch(
     with sparqlive.open(path, default_graph=fixture.default_graph) as session:
         run = start(fixture, session, data_first=True)
         assert run.view.content.is_held
-        content = session._epochs.strategies.contents_by("spark")
+        content = session._writer.strategies.contents_by("spark")
         for part in run.view.content.stored_parts():
             found = content(part.name, part.plan)
             assert isinstance(found, Mapping | Run)

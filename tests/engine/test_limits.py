@@ -57,7 +57,7 @@ def test_a_view_that_makes_an_epoch_slow_fails_alone(name: str, temporary: bool)
         assert len(other) == 9
         session.apply(delete=pairs(0, 10))
         assert len(cheap) == ROWS - 10
-        session._epochs.quads.check()
+        session._writer.quads.check()
         session.drop("slow")
         session.check()
 
@@ -130,10 +130,10 @@ def test_a_view_that_takes_too_long_is_not_registered(name: str, options: dict[s
             session.view("slow", EXPENSIVE[name], timeout_seconds=0.3, **options)  # type: ignore[arg-type]
         assert time.monotonic() - began < 30
         assert not session.views
-        assert not session._epochs._gathering
+        assert not session._writer._gathering
         session.apply(insert="<x:n> <x:p> <x:m> .")
         assert len(session.view("cheap", CHEAP)) == ROWS + 1
-        session._epochs.quads.check()
+        session._writer.quads.check()
         session.check()
 
 
@@ -209,12 +209,12 @@ def test_views_are_right_that_are_computed_while_others_write(stored: bool, tmp_
         finally:
             stop.set()
             writing.join()
-        session._epochs.quads.check()
+        session._writer.quads.check()
         session.check()
         for view in session.views.values():
             view.refresh()
         session.check()
-        assert not session._epochs._gathering
+        assert not session._writer._gathering
     if place is not None:
         with sparqlive.open(place) as session:
             assert not [name for name in session.views if name.startswith("~")], (
@@ -233,7 +233,7 @@ def test_a_temporary_view_leaves_nothing_behind() -> None:
         assert len(session.dictionary) == known + 20
         assert {term.value for (term,) in view.weights()} >= {"tx:a0", "tx:a59"}
         session.drop("~")
-        assert not session._epochs.views.temporary.is_used
+        assert not session._writer.views.temporary.is_used
 
 
 def test_sizes_have_bounds() -> None:

@@ -107,7 +107,7 @@ def test_totals_of_a_repaired_view_are_not_those_before(tmp_path: Path, small_fi
     with sparqlive.open(tmp_path / "store", memory=0) as session:
         session.apply(insert="".join(quads(chance, 300)))
         view = session.view("totals", f"PREFIX : <{PREFIX}> {SHAPES['totals']}")
-        store = session._epochs.persistence.store  # type: ignore[union-attr]
+        store = session._writer.persistence.store  # type: ignore[union-attr]
         for run in store.catalog.runs(view.content.name):
             Path(store.place.path(run.path)).write_bytes(b"")
         assert session.repair() == ["totals"]

@@ -55,7 +55,7 @@ def test_a_slow_query_is_stopped(name: str) -> None:
             session.query(SLOW[name], timeout_seconds=0.3)
         assert time.monotonic() - began < 0.3 + SLACK_SECONDS
         assert len(session.query("SELECT * { ?s <x:p> ?o }")) == ROWS
-        session._epochs.quads.check()
+        session._writer.quads.check()
 
 
 def test_what_is_in_time_is_not_stopped() -> None:
@@ -137,7 +137,7 @@ def test_a_query_reads_one_epoch_while_others_follow() -> None:
         finally:
             stop.set()
             writing.join()
-        session._epochs.quads.check()
+        session._writer.quads.check()
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -179,7 +179,7 @@ def _stopped_at_random(session: sparqlive.Session, queries: list[str], rng: rand
             session.apply(insert=change) if rng.random() < 0.6 else session.apply(delete=change)
     assert stopped > 10
     assert len(session.dictionary) <= known + 1, "terms that queries made stay behind"
-    session._epochs.quads.check()
+    session._writer.quads.check()
     session.check()
     pairs = session.query("SELECT ?a ?b { ?a <x:p> ?b }")
     assert len(pairs) == len({(q.subject, q.object) for q in session.quads() if q.predicate.value == "x:p"})
@@ -196,7 +196,7 @@ def test_an_update_is_stopped_and_changes_nothing() -> None:
         assert time.monotonic() - began < 0.3 + SLACK_SECONDS
         assert set(session.quads()) == quads
         assert session.epoch == 1
-        session._epochs.quads.check()
+        session._writer.quads.check()
         session.update("INSERT { ?s <x:q> ?t } WHERE { ?s <x:p> <x:b1> BIND(CONCAT('t', STR(?s)) AS ?t) }")
         assert len(session.views["v"]) == 18
         session.check()

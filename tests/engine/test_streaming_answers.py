@@ -65,7 +65,7 @@ def session_of(kind: str, path: Path, tuning: Tuning) -> sparqlive.Session:
         return Session(path, tuning=tuning)
     session = Session(tuning=tuning)
     session.load(quads_of(data(400 if kind == "memory" else 390)))
-    assert list(session._epochs.quads.columns()), "the quads are now in runs"
+    assert list(session._writer.quads.columns()), "the quads are now in runs"
     if kind == "overlay":
         wanted = set(quads_of(data(400)))
         session.apply(insert=wanted - set(session.quads()), delete=set(session.quads()) - wanted)
@@ -335,10 +335,10 @@ def test_a_part_with_a_limit_is_read_first(monkeypatch: pytest.MonkeyPatch) -> N
 def test_many_lookups_by_object_turn_the_pairs_once() -> None:
     with sparqlive.open() as session:
         session.load(quads_of(data(400)))
-        assert list(session._epochs.quads.columns()), "the quads are now in runs"
+        assert list(session._writer.quads.columns()), "the quads are now in runs"
         text = "SELECT ?a ?b { ?a <x:p> ?c . ?b <x:p> ?c }"
         once = Counter(map(str, session.query(text)))
-        (part,) = [part for part in session._epochs.quads.parts() if part.pairs.has_backward]
+        (part,) = [part for part in session._writer.quads.parts() if part.pairs.has_backward]
         turned = part.backward()
         session.apply(insert="<x:new> <x:p> <x:i1> .", delete="<x:i0> <x:p> <x:i1> .")
         again = Counter(map(str, session.query(text)))
@@ -356,7 +356,7 @@ def test_an_answer_belongs_to_one_epoch(session: sparqlive.Session) -> None:
         first = list(itertools.islice(reading, 5))
         for i in range(50):
             session.apply(insert=f"<x:new{i}> <x:p> <x:i1> .", delete=f'<x:i{i}> <x:label> "item {i}" .')
-        if session._epochs.persistence is not None:
+        if session._writer.persistence is not None:
             session.compact()
         assert len(first) + sum(1 for _ in reading) == sum(before.values())
         assert Counter(answer.weights()) == before
@@ -390,7 +390,7 @@ def test_queries_beside_a_writer() -> None:
         for reader in readers:
             reader.join()
         assert not wrong
-        session._epochs.quads.check()
+        session._writer.quads.check()
 
 
 def test_a_stream_is_stopped_by_its_limits() -> None:

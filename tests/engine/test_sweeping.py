@@ -33,8 +33,8 @@ def quad(subject: int, predicate: int, value: object, graph: str | None = None) 
 
 def sweep(session: sparqlive.Session) -> None:
     gc.collect()  # what compiled a view may be a cycle, and is a request until it is collected
-    with session._epochs.lock:
-        session._epochs.sweeper.sweep()
+    with session._writer.lock:
+        session._writer.sweeper.sweep()
 
 
 def change_values(session: sparqlive.Session, epochs: int, quads: int = 41) -> None:
@@ -76,7 +76,7 @@ def test_the_terms_of_views_are_bounded_by_what_they_keep(monkeypatch: pytest.Mo
         sweep(session)
         assert len(session.dictionary) < 250
         assert len(short.dictionary) < 60
-        assert len(session._epochs.sweeper.deltas) <= 2 * sweeping.FEW_TERMS
+        assert len(session._writer.sweeper.deltas) <= 2 * sweeping.FEW_TERMS
         late.refresh()
         session.check()
 
@@ -104,7 +104,7 @@ def test_what_somebody_holds_stays_readable() -> None:
         held += [(answer.weights, None) for answer in answers]
         quads = session.quads()
         started = next(quads)
-        graph = CapturedGraph(session._epochs, ox.NamedNode(EX + "g"))
+        graph = CapturedGraph(session._writer, ox.NamedNode(EX + "g"))
         session.apply(delete=[quad(1, 1, "old"), quad(1, 1, "old", "g")], insert=[quad(1, 1, "new")])
         for _ in range(3):
             sweep(session)
@@ -232,7 +232,7 @@ def test_the_files_for_spark_follow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "_FEW_ROWS", 100)
     with sparqlive.open() as session:
         change_values(session, 10)
-        data = session._epochs._bulk_data
+        data = session._writer._bulk_data
         assert len(data.sources().later.rows) == 0
         change_values(session, 30)
         assert len(data.sources().later.rows) > 0
@@ -442,7 +442,7 @@ def test_graphs_that_come_and_go(default_graph: Any) -> None:
         for one in (view, predicates):
             one._history.clear()
         sweep(session)
-        assert len(session._epochs.quads.predicates()) < 3
+        assert len(session._writer.quads.predicates()) < 3
         assert len(session.dictionary) < 20
         session.apply(insert=[quad(7, 1, 7, "g7"), quad(8, 1, 8, "g298")])
         assert len(view) == 3
@@ -455,7 +455,7 @@ def test_batches_of_a_stream_take_no_space() -> None:
             session.apply(
                 insert=[quad(1, 1, number)], delete=[quad(1, 1, number - 1)], batch=("stream", number)
             )
-        assert len(session._epochs._committed_batches) == 1
+        assert len(session._writer._committed_batches) == 1
         assert session.apply(insert=[quad(2, 2, 2)], batch=("stream", 250)).inserted == 0
         assert session.apply(insert=[quad(2, 2, 2)], batch=("stream", 500)).inserted == 1
 

@@ -54,8 +54,8 @@ def check(session: sparqlive.Session) -> None:
 
 
 def stored_totals(session: sparqlive.Session) -> set[str]:
-    assert session._epochs.persistence is not None
-    return {name for name in session._epochs.persistence.store.catalog.bases() if "/totals/" in name}
+    assert session._writer.persistence is not None
+    return {name for name in session._writer.persistence.store.catalog.bases() if "/totals/" in name}
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ DOUBLE = '"0.25"^^<http://www.w3.org/2001/XMLSchema#double>'
 
 
 def rows_left_out(session: sparqlive.Session) -> int:
-    store = session._epochs.persistence
+    store = session._writer.persistence
     assert store is not None
     names = store.store.catalog.bases()
     assert not any("/state/" in name for name in names), "the rows of groups are not stored"
@@ -201,8 +201,8 @@ def wrong(store: Path) -> Iterator[sparqlive.Session]:
     """A store with totals that are not those of its quads, although no file is damaged."""
     with sparqlive.open(store, memory=0) as session:
         session.apply(insert=quads(41))
-        assert session._epochs.persistence is not None
-        catalog = session._epochs.persistence.store.catalog
+        assert session._writer.persistence is not None
+        catalog = session._writer.persistence.store.catalog
         name = next(name for name in session.views["totals"].content.totals.values())  # type: ignore[attr-defined]
         (stored,) = [rows for _, rows in catalog.deltas(name, 0)]
         row = tuple(int(number) for number in stored[0, :-1])

@@ -125,7 +125,7 @@ def test_check_names_the_rows_that_differ(
 ) -> None:
     view = session.view("view", QUERY)
     monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
-    store = session._epochs.persistence.store  # type: ignore[union-attr]
+    store = session._writer.persistence.store  # type: ignore[union-attr]
     row = next(view.content.items())[0]
     with store.catalog.transaction():
         store.catalog.add_delta(view.content.name, session.epoch + 1, 2, {row: 1})
@@ -151,7 +151,7 @@ def test_a_reader_streams_and_checks_too(
 
 def failing_spark(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark is chosen for all work on files, and fails."""
-    strategies = session._epochs.strategies
+    strategies = session._writer.strategies
 
     def fail(quads: int, target: object) -> None:
         raise RuntimeError("no worker\nis left")
@@ -311,7 +311,7 @@ def test_computed_terms_of_a_failed_epoch_are_not_kept(
     session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session.view("named", NAMED)
-    store = session._epochs.persistence.store  # type: ignore[union-attr]
+    store = session._writer.persistence.store  # type: ignore[union-attr]
     before = store.term_runs()
 
     def fail(*_: object) -> None:

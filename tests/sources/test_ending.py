@@ -71,7 +71,7 @@ def test_a_source_whose_quads_cannot_be_removed_stays(
         source = session.source("file", str(tmp_path / "a.nt"), name="a")
         source.refresh()
         with monkeypatch.context() as patched:
-            patched.setattr("sparqlive.engine.writer.Epochs.commit", fails)
+            patched.setattr("sparqlive.engine.writer.Writer.commit", fails)
             with pytest.raises(OSError, match="disk"):
                 source.remove()
         assert session.sources["a"] is source

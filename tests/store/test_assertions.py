@@ -92,7 +92,7 @@ class Modelled:
         expected = self.local.union(*self.of.values())
         assert {one.triple for one in self.session.quads()} == {quad(n).triple for n in expected}
         assert set(self.session.sources) == self.of.keys()
-        assertions = self.session._epochs.assertions
+        assertions = self.session._writer.assertions
         for name, own in self.of.items():
             assert assertions.count(name) == len(own)
             found = self.session.dictionary.quads(assertions.quads(name))
@@ -243,7 +243,7 @@ def test_what_sources_assert_is_mapped(tmp_path: Path, monkeypatch: pytest.Monke
                 report(session, name, map(quad, held[name]))
             reported(session)
             session.compact()
-            assert session._epochs.assertions.nbytes == 0, "all is mapped"
+            assert session._writer.assertions.nbytes == 0, "all is mapped"
             reported(session)
     with sparqlive.open(path, watch=False) as session:
         session.compact()
@@ -302,7 +302,7 @@ def test_a_killed_writer_leaves_sources_and_quads_at_one_epoch(tmp_path: Path, e
         writer.kill()
     with sparqlive.open(path, watch=False) as session:
         assert session.epoch >= acknowledged
-        assertions, found = session._epochs.assertions, set[Quad]()
+        assertions, found = session._writer.assertions, set[Quad]()
         for name, source in session.sources.items():
             own = set(session.dictionary.quads(assertions.quads(name)))
             assert len(own) == source.quads == assertions.count(name)

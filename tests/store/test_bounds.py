@@ -167,7 +167,7 @@ def test_workers_merge_what_is_not_small(tmp_path: Path, monkeypatch: pytest.Mon
 
     with sparqlive.open(tmp_path / "store") as session:
         session.view("all", f"SELECT DISTINCT ?o {{ ?s <{EX}p> ?o }}")
-        session._epochs.persistence.compactor.run_by(each)  # type: ignore[union-attr]
+        session._writer.persistence.compactor.run_by(each)  # type: ignore[union-attr]
         for batch in range(12):
             names = [ox.NamedNode(f"{EX}{batch}-{n}") for n in range(30)]
             session.apply(insert=[ox.Quad(name, ox.NamedNode(f"{EX}p"), name) for name in names])

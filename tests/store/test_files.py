@@ -117,7 +117,7 @@ def test_files_of_expired_history_stay_while_a_reader_needs_them(
         change(session, rng)
         session.compact()
         assert not all(file.exists() for file in before)
-        named = {run.path for run in session._epochs.persistence.store.catalog.all_runs()}  # type: ignore[union-attr]
+        named = {run.path for run in session._writer.persistence.store.catalog.all_runs()}  # type: ignore[union-attr]
         left = {str(file.relative_to(path)) for file in (path / "runs").rglob("*-delta-*")}
         assert left <= named
         session.check()

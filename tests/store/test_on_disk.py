@@ -55,7 +55,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 def in_memory(session: sparqlive.Session) -> int:
-    return session._epochs.quads.nbytes
+    return session._writer.quads.nbytes
 
 
 def test_a_batch_that_changes_nothing_reads_no_file_and_takes_no_memory(
@@ -85,7 +85,7 @@ def test_a_source_that_repeats_all_takes_nothing_in(session: sparqlive.Session, 
 
 def test_every_quad_is_found_in_its_file(session: sparqlive.Session) -> None:
     ids = session.dictionary.id_of
-    quads = session._epochs.quads
+    quads = session._writer.quads
     encoded = {tuple(ids(term) for term in one) for one in ALL}
     absent = {tuple(ids(term) for term in quad(n, p)) for n in range(60, 90) for p in range(PREDICATES + 1)}
     assert quads.present(encoded | absent) == encoded  # type: ignore[arg-type]

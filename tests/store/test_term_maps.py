@@ -376,7 +376,7 @@ def maps_of(path: Path) -> set[str]:
 @pytest.mark.usefixtures("small")
 def test_maps_follow_commits_and_compactions(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path) as session:
-        store = session._epochs.persistence.store  # type: ignore[union-attr]
+        store = session._writer.persistence.store  # type: ignore[union-attr]
         session.apply(insert=named(0, 5))
         assert maps_of(tmp_path) == set(), "a few terms are in the catalog"
         for part in range(9):

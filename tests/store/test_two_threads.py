@@ -17,8 +17,8 @@ TIMES = 2_000
 def test_rows_are_replaced_while_another_thread_reads(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path / "store", durability="relaxed") as session:
         session.update("INSERT DATA { <urn:a> <urn:p> 1 }")
-        assert session._epochs.persistence is not None
-        catalog = session._epochs.persistence.store.catalog
+        assert session._writer.persistence is not None
+        catalog = session._writer.persistence.store.catalog
         ended = threading.Event()
         seen: set[int] = set()
 

@@ -18,7 +18,7 @@ from pyoxigraph import NamedNode, Quad
 from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.carry import Strategy
 from sparqlive.engine.view import Epoch
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Unsupported
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch as ReadBatch
@@ -37,7 +37,7 @@ _TRIPLE_TERM = "<<("
 
 
 def load_files(
-    epochs: Epochs,
+    writer: Writer,
     source: str | os.PathLike[str] | Iterable[Any],
     graph: NamedNode | None,
     on_error: OnError,
@@ -46,24 +46,24 @@ def load_files(
     """Adds files, or quads, as one epoch; see `Session.load`."""
     paths, name = paths_of(source), None if graph is None else graph.value
     size = _size_of(paths)
-    with epochs.reading():  # no source may write into the empty store before the files are loaded
-        by_workers = bool(paths) and _reads_on_workers(epochs, size, on_error)
-        if by_workers and epochs.is_blank:
-            return load_into_blank(epochs, paths, name, on_error, number)
+    with writer.reading():  # no source may write into the empty store before the files are loaded
+        by_workers = bool(paths) and _reads_on_workers(writer, size, on_error)
+        if by_workers and writer.is_blank:
+            return load_into_blank(writer, paths, name, on_error, number)
     if by_workers:
-        return _load_by_workers(epochs, paths, name, on_error, number)
+        return _load_by_workers(writer, paths, name, on_error, number)
     if on_error != "fail":
         raise Unsupported('on_error="skip" works only for files loaded into a store that has no sources.')
     with collector_paused():
-        if size > epochs.tuning.column_bytes or any(map(is_address, paths)):
+        if size > writer.tuning.column_bytes or any(map(is_address, paths)):
             from sparqlive.bulk.ingest.job import read
 
-            parts = read(paths, name, epochs.terms.dictionary.exceptions)
+            parts = read(paths, name, writer.terms.dictionary.exceptions)
             batch = Batch(number=number, columns=with_weight(parts, 1))
         else:
-            batch = _batch_of(epochs, (), list(read_source(source, graph)), "auto", number)
-        epoch = epochs.commit(batch)
-    epochs.settle()
+            batch = _batch_of(writer, (), list(read_source(source, graph)), "auto", number)
+        epoch = writer.commit(batch)
+    writer.settle()
     return epoch
 
 
@@ -76,15 +76,15 @@ def _size_of(paths: Sequence[str]) -> int:
     return sum(document.size for document in find_documents(paths))
 
 
-def _reads_on_workers(epochs: Epochs, size: int, on_error: OnError) -> bool:
+def _reads_on_workers(writer: Writer, size: int, on_error: OnError) -> bool:
     """Whether other processes, which take a second to start, read so many bytes."""
-    if epochs.persistence is None or not (epochs.is_blank or epochs.can_read_by_workers):
+    if writer.persistence is None or not (writer.is_blank or writer.can_read_by_workers):
         return False
-    return on_error == "skip" or epochs.strategies.has_spark_setting or size > epochs.tuning.worker_bytes
+    return on_error == "skip" or writer.strategies.has_spark_setting or size > writer.tuning.worker_bytes
 
 
 def load_into_blank(
-    epochs: Epochs,
+    writer: Writer,
     paths: Sequence[str | Document],
     graph: str | None,
     on_error: OnError,
@@ -93,37 +93,37 @@ def load_into_blank(
     """Has workers write files straight as the runs of a store that has none. Called under the lock."""
     from sparqlive.engine.ingest import loading
 
-    assert epochs.persistence is not None
-    begun, (workers, _) = time.perf_counter(), epochs.strategies.workers()
-    store, dictionary = epochs.persistence.store, epochs.terms.dictionary
+    assert writer.persistence is not None
+    begun, (workers, _) = time.perf_counter(), writer.strategies.workers()
+    store, dictionary = writer.persistence.store, writer.terms.dictionary
     with loading(store, dictionary, workers, paths, graph, on_error) as files:
-        return epochs.commit(Batch(number=number, files=files, begun=begun))
+        return writer.commit(Batch(number=number, files=files, begun=begun))
 
 
 def _load_by_workers(
-    epochs: Epochs, paths: Sequence[str], graph: str | None, on_error: OnError, number: BatchNumber | None
+    writer: Writer, paths: Sequence[str], graph: str | None, on_error: OnError, number: BatchNumber | None
 ) -> Epoch:
     """Has workers find what files change in a store that has quads."""
     from sparqlive.bulk.ingest.job import graph_text
     from sparqlive.engine.ingest import Documents
 
     begun = time.perf_counter()
-    documents = Documents(epochs.strategies.workers()[0], paths, on_error)
-    with epochs.read_by_workers(documents, None if graph is None else graph_text(graph)) as files:
+    documents = Documents(writer.strategies.workers()[0], paths, on_error)
+    with writer.read_by_workers(documents, None if graph is None else graph_text(graph)) as files:
         files = replace(files, rejected=documents.rejected)
-        return epochs.commit(Batch(number=number, files=files, begun=begun))
+        return writer.commit(Batch(number=number, files=files, begun=begun))
 
 
-def text_bytes(epochs: Epochs) -> int | None:
+def text_bytes(writer: Writer) -> int | None:
     """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
-    if not epochs.can_read_by_workers or epochs.reads_changes:
+    if not writer.can_read_by_workers or writer.reads_changes:
         return None
-    tuning = epochs.tuning
-    return tuning.spark_batch_bytes if epochs.strategies.has_spark_setting else tuning.worker_bytes
+    tuning = writer.tuning
+    return tuning.spark_batch_bytes if writer.strategies.has_spark_setting else tuning.worker_bytes
 
 
 def commit_by_workers(
-    epochs: Epochs,
+    writer: Writer,
     parse: Parse,
     graph: str | None,
     strategy: Strategy,
@@ -136,15 +136,15 @@ def commit_by_workers(
 
     begun = time.perf_counter()
     try:
-        with epochs.read_by_workers(parse, graph) as files:
+        with writer.read_by_workers(parse, graph) as files:
             batch = Batch((), (), strategy, number, files=files, counts_each=counts_each, begun=begun)
-            return epochs.commit(batch)
+            return writer.commit(batch)
     except UnusualTextError:
         return None
 
 
 def apply_changes(
-    epochs: Epochs,
+    writer: Writer,
     insert: str | Iterable[Any],
     delete: str | Iterable[Any],
     strategy: Strategy,
@@ -154,27 +154,27 @@ def apply_changes(
     if isinstance(insert, str) or isinstance(delete, str):
         texts = [part for part in (delete, insert) if isinstance(part, str)]
         others = any(part for part in (delete, insert) if not isinstance(part, str))
-        if not others and sum(map(len, texts)) > epochs.tuning.column_bytes:
-            return _apply_texts(epochs, str(delete or ""), str(insert or ""), strategy, number)
-    return epochs.commit(_batch_of(epochs, changes_of(delete), changes_of(insert), strategy, number))
+        if not others and sum(map(len, texts)) > writer.tuning.column_bytes:
+            return _apply_texts(writer, str(delete or ""), str(insert or ""), strategy, number)
+    return writer.commit(_batch_of(writer, changes_of(delete), changes_of(insert), strategy, number))
 
 
 def _batch_of(
-    epochs: Epochs,
+    writer: Writer,
     deletes: Sequence[Any],
     inserts: Sequence[Any],
     strategy: Strategy,
     number: BatchNumber | None,
 ) -> Batch:
     """A batch of quads; many of them are written as text, which is read by columns."""
-    is_few = len(deletes) + len(inserts) < epochs.tuning.text_quads
+    is_few = len(deletes) + len(inserts) < writer.tuning.text_quads
     if is_few or {*map(type, chain(deletes, inserts))} != {Quad}:
         return Batch(deletes, inserts, strategy, number)
-    size = epochs.tuning.largest_piece_rows
+    size = writer.tuning.largest_piece_rows
     texts = _texts_of(deletes, size), _texts_of(inserts, size)
     if any(_TRIPLE_TERM in text for text in chain(*texts)):
         return Batch(deletes, inserts, strategy, number)  # is rejected, unless it is within a literal
-    return _batch_of_texts(epochs, *texts, strategy, number)
+    return _batch_of_texts(writer, *texts, strategy, number)
 
 
 def _texts_of(quads: Sequence[Quad], size: int) -> list[str]:
@@ -184,14 +184,14 @@ def _texts_of(quads: Sequence[Quad], size: int) -> list[str]:
 
 
 def _batch_of_texts(
-    epochs: Epochs,
+    writer: Writer,
     deletes: Iterable[str],
     inserts: Iterable[str],
     strategy: Strategy,
     number: BatchNumber | None,
 ) -> Batch:
     """A batch of N-Quads texts, read by columns."""
-    exceptions = epochs.terms.dictionary.exceptions
+    exceptions = writer.terms.dictionary.exceptions
     columns = [
         part
         for texts, weight in ((deletes, -1), (inserts, 1))
@@ -202,39 +202,39 @@ def _batch_of_texts(
 
 
 def _apply_texts(
-    epochs: Epochs, delete: str, insert: str, strategy: Strategy, number: BatchNumber | None
+    writer: Writer, delete: str, insert: str, strategy: Strategy, number: BatchNumber | None
 ) -> Epoch:
     """Reads large N-Quads texts: by workers, or by columns."""
-    least = text_bytes(epochs)
+    least = text_bytes(writer)
     if least is not None and len(delete) + len(insert) > least:
         from sparqlive.bulk.ingest.lines import Lines, pieces_of
 
         pieces = chain(pieces_of(delete, -1), pieces_of(insert, 1))
-        lines = Lines(epochs.strategies.workers()[0], pieces)
-        epoch = commit_by_workers(epochs, lines, None, strategy, number, counts_each=False)
+        lines = Lines(writer.strategies.workers()[0], pieces)
+        epoch = commit_by_workers(writer, lines, None, strategy, number, counts_each=False)
         if epoch is not None:
             return epoch
-    return epochs.commit(_batch_of_texts(epochs, [delete], [insert], strategy, number))
+    return writer.commit(_batch_of_texts(writer, [delete], [insert], strategy, number))
 
 
 def apply_batch(
-    epochs: Epochs,
+    writer: Writer,
     changes: ReadBatch | EncodedBatch | TextBatch,
     strategy: Strategy,
     number: BatchNumber | None,
 ) -> Epoch:
     """Applies one batch of a file of changes."""
     if isinstance(changes, TextBatch):
-        if text_bytes(epochs) is not None:
+        if text_bytes(writer) is not None:
             from sparqlive.bulk.ingest.lines import Lines, TextPiece
 
             pieces = (TextPiece(text, None, is_marked) for text, is_marked in changes.pieces)
             graph = None if changes.graph is None else str(changes.graph)
-            lines = Lines(epochs.strategies.workers()[0], pieces)
-            epoch = commit_by_workers(epochs, lines, graph, strategy, number, counts_each=True)
+            lines = Lines(writer.strategies.workers()[0], pieces)
+            epoch = commit_by_workers(writer, lines, graph, strategy, number, counts_each=True)
             if epoch is not None:
                 return epoch
-        changes = changes.read(epochs.terms.dictionary.exceptions) or ReadBatch((), ())
+        changes = changes.read(writer.terms.dictionary.exceptions) or ReadBatch((), ())
     if isinstance(changes, EncodedBatch):
-        return epochs.commit(Batch((), (), strategy, number, columns=changes.parts, counts_each=True))
-    return apply_changes(epochs, changes.insert, changes.delete, strategy, number)
+        return writer.commit(Batch((), (), strategy, number, columns=changes.parts, counts_each=True))
+    return apply_changes(writer, changes.insert, changes.delete, strategy, number)

@@ -19,7 +19,7 @@ from typing import Any
 from sparqlive.engine.results import TermRow
 from sparqlive.engine.stored_names import all_names
 from sparqlive.engine.view import View
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import CheckFailed, ViewFailed
 from sparqlive.live.content import PlanContent
 from sparqlive.live.once import compute_rewritten
@@ -47,17 +47,17 @@ _EVALUATORS: Mapping[str | None, tuple[str, ...]] = {
 _REMEDY = "`sparqlive check --repair`, or `repair()` of the session, computes it again."
 
 
-def check(epochs: Epochs, union: bool) -> dict[str, tuple[str, ...]]:
+def check(writer: Writer, union: bool) -> dict[str, tuple[str, ...]]:
     """Recomputes views and compares them; raises CheckFailed with the view and the rows that differ.
 
     Returns what recomputed each view. `union`: whether a query's default graph is the union of all graphs.
     Called under the lock.
     """
-    compare = _comparison(epochs, union)
-    used = {name: compare(view) for name, view in epochs.views.items() if _is_kept(view)}
-    if epochs.quads.size <= REFERENCE_QUADS:
-        for view, content in _unheld_contents(epochs):
-            _check_unheld(view, content, epochs)
+    compare = _comparison(writer, union)
+    used = {name: compare(view) for name, view in writer.views.items() if _is_kept(view)}
+    if writer.quads.size <= REFERENCE_QUADS:
+        for view, content in _unheld_contents(writer):
+            _check_unheld(view, content, writer)
     return used
 
 
@@ -66,48 +66,48 @@ def _is_kept(view: View) -> bool:
     return view.failure is None or view.is_wrong
 
 
-def _comparison(epochs: Epochs, union: bool) -> Callable[[View], tuple[str, ...]]:
+def _comparison(writer: Writer, union: bool) -> Callable[[View], tuple[str, ...]]:
     """How a view is compared with its recomputation: raises CheckFailed, or returns what recomputed it."""
-    if epochs.quads.size > REFERENCE_QUADS:
-        epochs.quads.check_size()
-        return partial(_check_by_backends, epochs)
-    epochs.quads.check()
-    views, dictionary = epochs.views, epochs.terms.dictionary
+    if writer.quads.size > REFERENCE_QUADS:
+        writer.quads.check_size()
+        return partial(_check_by_backends, writer)
+    writer.quads.check()
+    views, dictionary = writer.views, writer.terms.dictionary
 
     def reference(numbers: Iterable[tuple[int, int, int, int]]) -> Reference:
         return Reference(dictionary.quads(numbers), union=union, query_of=lambda name: views[name].query)
 
-    current = reference(epochs.quads)
+    current = reference(writer.quads)
 
     def compare(view: View) -> tuple[str, ...]:
-        is_current = view.epoch == epochs.epoch
-        _check_by_reference(view, current if is_current else reference(_quads_of(view, epochs.quads)))
+        is_current = view.epoch == writer.epoch
+        _check_by_reference(view, current if is_current else reference(_quads_of(view, writer.quads)))
         return ("reference",)
 
     return compare
 
 
-def _unheld_contents(epochs: Epochs) -> Iterator[tuple[View, PlanContent]]:
+def _unheld_contents(writer: Writer) -> Iterator[tuple[View, PlanContent]]:
     """Contents that are not held, each once, with a view that has them."""
     seen: set[PlanContent] = set()
-    for view in epochs.views.values():
+    for view in writer.views.values():
         for content in view.content.stored_parts() if _is_kept(view) else ():
             if not content.is_held and content not in seen:
                 seen.add(content)
                 yield view, content
 
 
-def wrong_relations(epochs: Epochs, union: bool, damaged: Set[str]) -> set[str]:
+def wrong_relations(writer: Writer, union: bool, damaged: Set[str]) -> set[str]:
     """The relations of the contents that differ from their recomputation.
 
     Contents with a damaged relation are not compared.
     """
     found: set[str] = set()
-    for _, content in _unheld_contents(epochs):
+    for _, content in _unheld_contents(writer):
         if damaged.isdisjoint(all_names(content)):
-            found |= _differing(content, epochs)[1].keys()
-    compare = _comparison(epochs, union)
-    for view in epochs.views.values():
+            found |= _differing(content, writer)[1].keys()
+    compare = _comparison(writer, union)
+    for view in writer.views.values():
         names = all_names(view.content)
         if _is_kept(view) and view.content.is_held and damaged.isdisjoint(names):
             try:
@@ -144,29 +144,29 @@ def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
 # By another backend
 
 
-def _check_by_backends(epochs: Epochs, view: View) -> tuple[str, ...]:
+def _check_by_backends(writer: Writer, view: View) -> tuple[str, ...]:
     if view.is_wrong:
         raise CheckFailed(view.failure)
     by: set[str] = set()
-    with _as_of(view, epochs.quads):
+    with _as_of(view, writer.quads):
         for content in view.content.stored_parts():
-            stored = _in_store(view, content, epochs)
+            stored = _in_store(view, content, writer)
             if stored is not None:
-                by.add(_check_unheld(view, stored, epochs))
+                by.add(_check_unheld(view, stored, writer))
                 continue
             assert content.maintained is not None
             for evaluator in _EVALUATORS[content.maintained.evaluator]:
                 give_back()  # the recomputed rows are in memory
-                _check_content(view, content, epochs, evaluator)
+                _check_content(view, content, writer, evaluator)
                 by.add(evaluator)
     if isinstance(view.plan, Listing):
         _compare_order(view, _in_order(view))
     return tuple(sorted(by))
 
 
-def _in_store(view: View, content: PlanContent, epochs: Epochs) -> PlanContent | None:
+def _in_store(view: View, content: PlanContent, writer: Writer) -> PlanContent | None:
     """A content as it is in the store, if it stays there, or if memory has no room for two of it."""
-    unheld, budget = epochs.views.unheld, epochs.budget
+    unheld, budget = writer.views.unheld, writer.budget
     if not content.is_held:
         return content
     is_stored = unheld is not None and not view.temporary and view.deferred is None
@@ -188,15 +188,15 @@ def _as_of(view: View, quads: Quads) -> Iterator[None]:
         quads.add(view.deferred.changes())
 
 
-def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: str) -> None:
-    terms = Terms(epochs.terms.dictionary.extended())
+def _check_content(view: View, content: PlanContent, writer: Writer, evaluator: str) -> None:
+    terms = Terms(writer.terms.dictionary.extended())
     recomputed: Mapping[Row, int] | Run
     if evaluator == "live":
-        quads = epochs.quads.lend()
-        with epochs.pinned():
+        quads = writer.quads.lend()
+        with writer.pinned():
             recomputed = compute_rewritten(content.plan, quads, terms, {})
     else:  # under the lock it can read the quads themselves
-        contents = epochs.strategies.contents_on(epochs.quads, terms.dictionary, epochs.lock)
+        contents = writer.strategies.contents_on(writer.quads, terms.dictionary, writer.lock)
         (recomputed,) = contents([content.plan])
     present = content.whole()
     differing = set(change_between(present, recomputed))
@@ -212,12 +212,12 @@ def _check_content(view: View, content: PlanContent, epochs: Epochs, evaluator: 
         )
 
 
-def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> str:
+def _check_unheld(view: View, content: PlanContent, writer: Writer) -> str:
     """Compares in the store: a backend recomputes all relations, and joins them with the stored rows.
 
     Returns the backend's name.
     """
-    name, differing = _differing(content, epochs)
+    name, differing = _differing(content, writer)
     if not differing:
         return name
     if content.name not in differing:
@@ -241,12 +241,12 @@ def _check_unheld(view: View, content: PlanContent, epochs: Epochs) -> str:
 
 
 def _differing(
-    content: PlanContent, epochs: Epochs
+    content: PlanContent, writer: Writer
 ) -> tuple[str, Mapping[str, tuple[int, Mapping[Row, int]]]]:
     """The name of the backend that compares a content, and the relations that differ."""
-    assert epochs.views.unheld is not None
-    unheld, strategies = epochs.views.unheld, epochs.strategies
-    way = strategies.file_backend("auto", epochs.quads.size)
+    assert writer.views.unheld is not None
+    unheld, strategies = writer.views.unheld, writer.strategies
+    way = strategies.file_backend("auto", writer.quads.size)
     found: tuple[str, Mapping[str, tuple[int, Mapping[Row, int]]]] = strategies.by_files(
         way, "auto", lambda way: (way.name, unheld.differing(content, way))
     )

@@ -30,7 +30,7 @@ from sparqlive.runtime.deadline import within
 from sparqlive.sparql.algebra import Term, Var, VarOrTerm
 
 if TYPE_CHECKING:
-    from sparqlive.engine.writer import Epochs
+    from sparqlive.engine.writer import Writer
 
 _TYPE = NamedNode("http://www.w3.org/1999/02/22-rdf-syntax-ns#type")
 _SECONDS = 0.5
@@ -75,7 +75,7 @@ def _is_nothing(term: Term | None) -> bool:
     return term is None or (isinstance(term, Literal) and term.value in ("0", ""))
 
 
-def why_empty(epochs: Epochs, plan: op.Operator, epoch: int) -> str | None:
+def why_empty(writer: Writer, plan: op.Operator, epoch: int) -> str | None:
     """Explains a result of a plan at an epoch that `seems_empty`; None if there is nothing to say.
 
     Where there are no quads at all there is not: they are still to come.
@@ -83,16 +83,16 @@ def why_empty(epochs: Epochs, plan: op.Operator, epoch: int) -> str | None:
     plan, is_total = _below_totals(op.kept_of(plan))
     described = described_by(plan)
     needed = plan if described is None else described[0]
-    terms = epochs.terms.extended()
+    terms = writer.terms.extended()
     reads = reads_of(plan)
     names = any(isinstance(graph, op.OneGraph) and graph != _UNNAMED for graph, _ in reads)
     with ExitStack() as files:
-        with epochs.capturing():
-            if not epochs.quads.size or epochs.epoch != epoch:
+        with writer.capturing():
+            if not writer.quads.size or writer.epoch != epoch:
                 return None
-            quads = epochs.quads.lend()
+            quads = writer.quads.lend()
             sizes = quads.graph_sizes() if names else {}
-            files.enter_context(epochs.pinned())
+            files.enter_context(writer.pinned())
 
         def has_more_rows() -> bool:
             is_empty = not is_total or not _has_rows(plan, quads, terms)

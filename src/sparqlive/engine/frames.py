@@ -15,7 +15,7 @@ from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.carry import Strategy, failure_of
 from sparqlive.engine.changes import commit_by_workers, load_into_blank, text_bytes
 from sparqlive.engine.view import Epoch
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error
 from sparqlive.numbers import short_repr
 from sparqlive.rdf.columns import Encoded, Encoder, Ids, labels
@@ -78,67 +78,67 @@ def column_names(
 
 
 def apply_frames(
-    epochs: Epochs, given: Sequence[Given], strategy: Strategy, number: BatchNumber | None
+    writer: Writer, given: Sequence[Given], strategy: Strategy, number: BatchNumber | None
 ) -> Epoch:
     """Commits rows as an epoch. Of several changes of a statement, the last one counts."""
-    epochs.ensure_open()
-    with _folder(epochs) if any(is_spark_frame(frame) for frame, _ in given) else nullcontext("") as folder:
+    writer.ensure_open()
+    with _folder(writer) if any(is_spark_frame(frame) for frame, _ in given) else nullcontext("") as folder:
         read = [
             (_written(one, meaning, folder) if is_spark_frame(one) else _in_process(one, meaning), meaning)
             for one, meaning in given
         ]
-        with epochs.reading():
+        with writer.reading():
             match read:
-                case [(StatementFiles(inserts, ()), _)] if inserts and _writes_runs(epochs, strategy):
-                    return load_into_blank(epochs, _documents(inserts), None, "fail", number)
-        parse = _parse_of(epochs, read)
+                case [(StatementFiles(inserts, ()), _)] if inserts and _writes_runs(writer, strategy):
+                    return load_into_blank(writer, _documents(inserts), None, "fail", number)
+        parse = _parse_of(writer, read)
         if parse is not None:
-            epoch = commit_by_workers(epochs, parse, None, strategy, number, counts_each=True)
+            epoch = commit_by_workers(writer, parse, None, strategy, number, counts_each=True)
             if epoch is not None:
                 return epoch
-        columns = [part for one in read for part in _parts(epochs, *one)]
-        return epochs.commit(Batch((), (), strategy, number, columns=columns, counts_each=True))
+        columns = [part for one in read for part in _parts(writer, *one)]
+        return writer.commit(Batch((), (), strategy, number, columns=columns, counts_each=True))
 
 
-def _writes_runs(epochs: Epochs, strategy: Strategy) -> bool:
+def _writes_runs(writer: Writer, strategy: Strategy) -> bool:
     """Whether workers can write the runs of a store that has none yet."""
-    return epochs.persistence is not None and strategy == "auto" and epochs.is_blank
+    return writer.persistence is not None and strategy == "auto" and writer.is_blank
 
 
 def _in_process(given: Any, meaning: FrameColumns) -> Any:
     return as_arrow(given, meaning) if is_frame(given) else given
 
 
-def _parse_of(epochs: Epochs, read: Sequence[Given]) -> Parse | None:
+def _parse_of(writer: Writer, read: Sequence[Given]) -> Parse | None:
     """How workers get what is given: from files that they wrote, or from large tables; None: they do not."""
     from sparqlive.bulk.ingest.lines import Lines
     from sparqlive.bulk.ingest.parts import PartWriter
 
-    least = text_bytes(epochs)
+    least = text_bytes(writer)
     if least is None:
         return None
     given = [one for one, _ in read]
     if all(isinstance(one, StatementFiles) for one in given):
         files = [(path, weight) for one in given for weight in (-1, 1) for path in one.files(weight)]
-        return Lines(epochs.strategies.workers()[0], files=files) if files else None
+        return Lines(writer.strategies.workers()[0], files=files) if files else None
     if not all(is_frame(one) for one in given) or sum(one.nbytes for one in given) <= least:
         return None
 
     def put_down(folder: str, encoder: Encoder) -> Sequence[Part]:
-        writer = PartWriter(folder)
+        parts = PartWriter(folder)
         for table, meaning in read:
             for encoded, weights in changes(table, meaning, encoder):
-                writer.add(encoded, weights)
-        writer.flush()
-        return writer.parts
+                parts.add(encoded, weights)
+        parts.flush()
+        return parts.parts
 
     return put_down
 
 
-def _parts(epochs: Epochs, given: Any, meaning: FrameColumns) -> Parts:
+def _parts(writer: Writer, given: Any, meaning: FrameColumns) -> Parts:
     if isinstance(given, StatementFiles):
-        return _read(epochs, given)
-    encoder = Encoder(exceptions=epochs.terms.dictionary.exceptions)
+        return _read(writer, given)
+    encoder = Encoder(exceptions=writer.terms.dictionary.exceptions)
     if is_frame(given):
         return changes(given, meaning, encoder)
     encoded = encoder.quads((check_quad(quad, None) for quad in changes_of(given)), labels(None))
@@ -150,15 +150,15 @@ def _parts(epochs: Epochs, given: Any, meaning: FrameColumns) -> Parts:
 
 
 @contextmanager
-def _folder(epochs: Epochs) -> Iterator[str]:
+def _folder(writer: Writer) -> Iterator[str]:
     """A folder that Spark's workers reach, for as long as the block."""
-    if epochs.persistence is None:
+    if writer.persistence is None:
         with tempfile.TemporaryDirectory(prefix="sparqlive-") as folder:
             yield folder
         return
     from sparqlive.bulk.ingest.documents import absolute
 
-    store = epochs.persistence.store
+    store = writer.persistence.store
     with store.attempt() as attempt:
         folder = f"{attempt}/statements"
         store.place.make(folder)
@@ -186,10 +186,10 @@ def _documents(paths: Sequence[str]) -> list[Document]:
     return [replace(document, keeps_labels=True) for document in find_documents(paths)]
 
 
-def _read(epochs: Epochs, files: StatementFiles) -> Parts:
+def _read(writer: Writer, files: StatementFiles) -> Parts:
     from sparqlive.bulk.ingest.job import read
 
-    exceptions = epochs.terms.dictionary.exceptions
+    exceptions = writer.terms.dictionary.exceptions
     parts: Parts = []
     for weight in (-1, 1):
         if paths := files.files(weight):

@@ -12,7 +12,7 @@ from weakref import finalize
 import numpy as np
 from pyoxigraph import DefaultGraph, NamedNode
 
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.runtime.deadline import paced
@@ -22,12 +22,12 @@ from sparqlive.zset.blocks import Block, cut
 GraphName = NamedNode | DefaultGraph
 
 
-def sizes_of_graphs(epochs: Epochs) -> tuple[int, dict[GraphName, int]]:
+def sizes_of_graphs(writer: Writer) -> tuple[int, dict[GraphName, int]]:
     """The current epoch, and its graphs with their sizes; the unnamed graph is always there."""
-    with epochs.capturing():
-        epochs.ensure_open()
-        epoch, sizes = epochs.epoch, {DEFAULT_GRAPH: 0, **epochs.quads.graph_sizes()}
-        term = epochs.terms.captured().dictionary.term
+    with writer.capturing():
+        writer.ensure_open()
+        epoch, sizes = writer.epoch, {DEFAULT_GRAPH: 0, **writer.quads.graph_sizes()}
+        term = writer.terms.captured().dictionary.term
     return epoch, {
         DefaultGraph() if number == DEFAULT_GRAPH else term(number): size  # type: ignore[misc]
         for number, size in sizes.items()
@@ -37,16 +37,16 @@ def sizes_of_graphs(epochs: Epochs) -> tuple[int, dict[GraphName, int]]:
 class CapturedGraph:
     """The triples of one graph at the current epoch, whatever happens later."""
 
-    def __init__(self, epochs: Epochs, name: GraphName) -> None:
+    def __init__(self, writer: Writer, name: GraphName) -> None:
         files = ExitStack()
-        with epochs.capturing():
-            epochs.ensure_open()
-            self._dictionary = epochs.terms.captured().dictionary
+        with writer.capturing():
+            writer.ensure_open()
+            self._dictionary = writer.terms.captured().dictionary
             self._scope = Scope("one", frozenset({self._dictionary.find(name) or UNDEF}))
-            self.epoch = epochs.epoch
+            self.epoch = writer.epoch
             """The epoch that the triples belong to."""
-            self._quads = epochs.quads.lend()
-            files.enter_context(epochs.pinned())
+            self._quads = writer.quads.lend()
+            files.enter_context(writer.pinned())
         finalize(self, files.close)
 
     def __len__(self) -> int:

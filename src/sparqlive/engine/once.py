@@ -17,7 +17,7 @@ from sparqlive.engine.empty import seems_empty, why_empty
 from sparqlive.engine.planning import PlannedQuery, Planning
 from sparqlive.engine.results import Answer
 from sparqlive.engine.rows import RowStream
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error
 from sparqlive.live.once import stream_once
 from sparqlive.numbers import seconds, whole
@@ -28,7 +28,7 @@ from sparqlive.zset.relation import Row
 
 
 def query_once(
-    epochs: Epochs,
+    writer: Writer,
     planning: Planning,
     text: str,
     base: str | None,
@@ -46,7 +46,7 @@ def query_once(
     if row_limit is not None:
         whole("row_limit", row_limit)
     began = time.monotonic()
-    from_views = from_views and len(epochs.views) > 0  # else the spelling of the plan is not needed
+    from_views = from_views and len(writer.views) > 0  # else the spelling of the plan is not needed
     planned = planning.planned_before(text, base, dataset)
     if planned is None:
         plan_it = partial(_planned, planning, text, base, dataset, from_views)
@@ -55,18 +55,18 @@ def query_once(
     spelling = planned.spelling if from_views and not planned.asks_endpoints else None
     files: ExitStack | None = None
     rows: Iterator[tuple[Row, int]]
-    with epochs.capturing() as is_carrying:
-        epochs.ensure_open()
-        epoch, terms = epochs.epoch, epochs.terms.extended()
-        view = None if spelling is None else epochs.views.standing(parsed.form, spelling, epoch)
+    with writer.capturing() as is_carrying:
+        writer.ensure_open()
+        epoch, terms = writer.epoch, writer.terms.extended()
+        view = None if spelling is None else writer.views.standing(parsed.form, spelling, epoch)
         if view is not None and is_carrying and not view.content.capturable:
             view = None
         if view is None:
-            quads = epochs.quads.lend()
-            if epochs.persistence is not None:
+            quads = writer.quads.lend()
+            if writer.persistence is not None:
                 files = ExitStack()
-                files.enter_context(epochs.pinned())
-            bulk = epochs.strategies.contents_if_any(quads, terms.dictionary, epochs.lock)
+                files.enter_context(writer.pinned())
+            bulk = writer.strategies.contents_if_any(quads, terms.dictionary, writer.lock)
         else:
             captured, terms = view.captured(), view.terms.captured()
             if stream or timeout_seconds is None:
@@ -93,7 +93,7 @@ def query_once(
     few = found.few()
     if few is None or not seems_empty(plan, [tuple(terms.dictionary.terms_in(row)) for row in few]):
         return Answer(parsed, plan, blocks, terms, epoch, name, each)
-    reason = partial(why_empty, epochs, plan, epoch)
+    reason = partial(why_empty, writer, plan, epoch)
     return Answer(parsed, plan, blocks, terms, epoch, name, each, reason)
 
 

@@ -23,7 +23,7 @@ from sparqlive.engine.planning import Planning
 from sparqlive.engine.stored_names import all_names
 from sparqlive.engine.view import View
 from sparqlive.engine.views import readable
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, ViewExists
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
@@ -91,11 +91,11 @@ class PlannedView:
 class Registration:
     """The registration of views. `union`: whether a query's default graph is the union of all graphs."""
 
-    def __init__(self, epochs: Epochs, union: bool) -> None:
-        self._epochs = epochs
-        self._views = epochs.views
+    def __init__(self, writer: Writer, union: bool) -> None:
+        self._writer = writer
+        self._views = writer.views
         self._union = union
-        self.planning = Planning(epochs.views, union)
+        self.planning = Planning(writer.views, union)
 
     def check_name(self, name: object, temporary: bool) -> None:
         """Rejects a name that neither belongs to an existing view nor is valid for a new one.
@@ -117,14 +117,14 @@ class Registration:
         """
         self.check_name(name, temporary)
         check_refresh(refresh)
-        epochs, began = self._epochs, time.monotonic()
+        writer, began = self._writer, time.monotonic()
         what = f"Computing view {name!r}" if not temporary else "Computing the subscription"
         parsed, plan = within(
             seconds, lambda: self.planning.plan(text, base, volatile=False, name=name), what, began
         )
         planned = PlannedView(parsed, plan, rewrite(kept_of(plan)), temporary)
-        with epochs.lock:
-            epochs.ensure_open()
+        with writer.lock:
+            writer.ensure_open()
             known = self._views.by_name.get(name)
             is_there = known is not None and known.query == parsed and known.failure is None
             keeper = self._views.temporary if temporary else self._views.keeper
@@ -136,17 +136,17 @@ class Registration:
                 if why is None and self._may_compute_by_files(planned.kept) and self._backend(strategy):
                     why = "Spark computes it"
                 planned = replace(planned, by_files=why, stays=stays, needed_bytes=needed)
-            if is_there or epochs.read_only or planned.by_files or self._backend(strategy) is not None:
+            if is_there or writer.read_only or planned.by_files or self._backend(strategy) is not None:
                 with limited(seconds, what, began):
                     yield planned
                 return
         with ExitStack() as files:
-            with epochs.lock:
-                epochs.ensure_open()
-                terms = Terms(epochs.terms.dictionary.extended())
-                quads = epochs.quads.lend()
-                files.enter_context(epochs.pinned())
-                gathered = epochs.gather()
+            with writer.lock:
+                writer.ensure_open()
+                terms = Terms(writer.terms.dictionary.extended())
+                quads = writer.quads.lend()
+                files.enter_context(writer.pinned())
+                gathered = writer.gather()
             scope = name if refresh != "immediate" else keeper.scope
             try:
                 computed = within(
@@ -163,12 +163,12 @@ class Registration:
                     ),
                     what,
                     began,
-                    epochs.limits.temporary_rows if temporary else None,
+                    writer.limits.temporary_rows if temporary else None,
                 )
                 yield replace(planned, prepared=computed, terms=terms, gathered=gathered)
             finally:
-                with epochs.lock:
-                    epochs.gathered(gathered)
+                with writer.lock:
+                    writer.gathered(gathered)
 
     def register(
         self,
@@ -186,9 +186,9 @@ class Registration:
 
         The store records `notes` and the owner with a new view.
         """
-        epochs = self._epochs
-        with epochs.lock, uninterrupted:
-            epochs.ensure_open()
+        writer = self._writer
+        with writer.lock, uninterrupted:
+            writer.ensure_open()
             parsed, plan = planned.query, planned.plan
             self._views.check_no_cycle(name, views_read(parsed))
             if views_read(parsed) and self.planning.translated(parsed) != plan:
@@ -207,18 +207,18 @@ class Registration:
                 )
             if known is not None and not same:
                 self._views.check_not_read(name)
-            deferred = self._deferred(name, refresh, epochs.epoch)
+            deferred = self._deferred(name, refresh, writer.epoch)
             keeper = self._views.keeper if deferred is None else deferred.keeper
             if planned.temporary:
                 keeper = self._views.temporary
-                epochs.limit_temporary()
+                writer.limit_temporary()
             owner = owner if known is None else known.owner
             with self._new_content(keeper, planned, strategy) as content:
-                if epochs.persistence is not None and not planned.temporary:
+                if writer.persistence is not None and not planned.temporary:
                     before = known if known is not None and known.failure is None else None
                     replaced = None if before is None else before.content
-                    epochs.persistence.keep(
-                        name, text, base, refresh, owner, content, epochs.epoch, replaced, notes
+                    writer.persistence.keep(
+                        name, text, base, refresh, owner, content, writer.epoch, replaced, notes
                     )
                     if not content.is_held and not planned.stays:
                         content = self._mapped(keeper, content)
@@ -227,7 +227,7 @@ class Registration:
             terms = content.terms if planned.temporary else None
             view = self._add(name, text, parsed, plan, content, deferred, owner, terms)
             if not planned.temporary:
-                epochs.settle()
+                writer.settle()
             return view
 
     @contextmanager
@@ -249,7 +249,7 @@ class Registration:
 
     def _mapped(self, keeper: Keeper, content: PlanContent) -> PlanContent:
         """A content that was computed from files to files, and is carried in this process from now on."""
-        persistence, unheld = self._epochs.persistence, self._views.unheld
+        persistence, unheld = self._writer.persistence, self._views.unheld
         assert persistence is not None and unheld is not None
         mapped = keeper.keep(content.plan, persistence.saved)
         mapped.computed_by(next((part.carried for part in unheld.singles(content)), None))
@@ -257,8 +257,8 @@ class Registration:
 
     def _by_files(self, strategy: Strategy) -> Callable[[Callable[[FileBackend], None]], None]:
         """Has the backend for new contents that stay in the store do work."""
-        strategies = self._epochs.strategies
-        way = strategies.file_backend(strategy, self._epochs.quads.size)
+        strategies = self._writer.strategies
+        way = strategies.file_backend(strategy, self._writer.quads.size)
         return partial(strategies.by_files, way, strategy)
 
     def _may_stay(self, kept: Operator, strategy: Strategy) -> bool:
@@ -267,18 +267,18 @@ class Registration:
         Only where Spark does the work, so that its driver need not read what it carries, or where the files
         are not on this machine. Any other content is mapped, and needs no memory for what does not change.
         """
-        persistence, unheld = self._epochs.persistence, self._views.unheld
+        persistence, unheld = self._writer.persistence, self._views.unheld
         if persistence is None or unheld is None:
             return False
         is_known = any(unheld.known(part) for part in (kept, *independent_parts(kept)))
-        is_spark = strategy == "spark" or self._epochs.strategies.bulk == "spark"
+        is_spark = strategy == "spark" or self._writer.strategies.bulk == "spark"
         return is_known or is_spark or not persistence.store.is_local
 
     def _why_by_files(
         self, kept: Operator, strategy: Strategy, stored_rows: int | None = None
     ) -> tuple[int, str | None]:
         """The memory that a content needs to be computed or held, and why it has no room; None if it has."""
-        unheld, budget = self._views.unheld, self._epochs.budget
+        unheld, budget = self._views.unheld, self._writer.budget
         if unheld is None or not self._may_compute_by_files(kept):
             return 0, None
         if any(unheld.known(part) for part in (kept, *independent_parts(kept))):
@@ -287,9 +287,9 @@ class Registration:
             return 0, "spark was requested"
         needed = budget.needed(kept, stored_rows)
         if self._may_stay(kept, strategy):
-            used = self._epochs.held_bytes()
+            used = self._writer.held_bytes()
         else:  # computed in memory, and mapped
-            needed, used = COMPUTING_TIMES * needed, self._epochs.used_bytes()
+            needed, used = COMPUTING_TIMES * needed, self._writer.used_bytes()
         if budget.fits(used, needed):
             return needed, None
         return needed, (
@@ -308,7 +308,7 @@ class Registration:
         terms = planned.terms if planned.temporary else None
         if computed is None or keeper.is_known(kept):
             return self._computed_now(keeper, kept, strategy, terms)
-        changes = self._epochs.gathered(planned.gathered)
+        changes = self._writer.gathered(planned.gathered)
         if changes is None:  # all quads were replaced in the meantime
             return self._computed_now(keeper, kept, strategy, terms)
         if not planned.temporary:
@@ -328,13 +328,13 @@ class Registration:
         backend = self._backend(strategy)
         if backend is None:
             return keeper.keep(kept, None, terms)
-        content = keeper.keep(kept, self._epochs.strategies.contents_by(backend), terms)
+        content = keeper.keep(kept, self._writer.strategies.contents_by(backend), terms)
         content.computed_by(backend)
         return content
 
     def _enter(self, dictionary: Dictionary, computed: Prepared) -> Prepared:
         """Enters the terms that a computation created, and translates its relations to the session's ids."""
-        enter = self._epochs.terms.dictionary.enter
+        enter = self._writer.terms.dictionary.enter
         others = {number: own for number, text in dictionary.entries() if (own := enter(text)) != number}
         if not others:
             return computed
@@ -349,15 +349,15 @@ class Registration:
 
     def _bulk(self, strategy: Strategy, quads: Quads | Snapshot, dictionary: Dictionary) -> Bulk | None:
         """How to compute a new view over many quads, without blocking writers."""
-        if strategy not in ("auto", "duckdb") or "duckdb" not in self._epochs.strategies.carriers:
+        if strategy not in ("auto", "duckdb") or "duckdb" not in self._writer.strategies.carriers:
             return None
-        contents = self._epochs.strategies.contents_on(quads, dictionary, self._epochs.lock)
+        contents = self._writer.strategies.contents_on(quads, dictionary, self._writer.lock)
         return Bulk(contents, 0 if strategy == "duckdb" else BULK_QUADS)
 
     def _backend(self, strategy: Strategy) -> str | None:
         """The backend that computes a new view, or None for this process."""
-        strategies = self._epochs.strategies
-        size = self._epochs.quads.size
+        strategies = self._writer.strategies
+        size = self._writer.quads.size
         large = size > SPARK_QUADS and strategies.has_started_spark
         for_spark = size > BULK_QUADS and strategies.bulk == "spark" and "spark" in strategies.carriers
         if strategy == "spark" or (strategy == "auto" and (large or for_spark)):
@@ -369,7 +369,7 @@ class Registration:
         """The state of a view that is not refreshed immediately."""
         if refresh == "immediate":
             return None
-        return Deferred(name, refresh, epoch, self._epochs.carried_quads, self._epochs.terms)
+        return Deferred(name, refresh, epoch, self._writer.carried_quads, self._writer.terms)
 
     def _add(
         self,
@@ -384,28 +384,28 @@ class Registration:
     ) -> View:
         if terms is not None and not terms.dictionary.is_swept:
             terms.dictionary.give_back()
-        view = View(self._epochs, name, text, query, plan, content, deferred, owner, terms)
+        view = View(self._writer, name, text, query, plan, content, deferred, owner, terms)
         self._views.add(view)
         return view
 
     def drop(self, name: str) -> None:
         """Drops a view."""
-        epochs = self._epochs
-        with epochs.lock, uninterrupted:
-            epochs.ensure_open()
+        writer = self._writer
+        with writer.lock, uninterrupted:
+            writer.ensure_open()
             view = self._views[name]
             self._views.check_not_read(name)
-            if epochs.persistence is not None and not view.temporary:
-                epochs.persistence.drop(name, view.content, epochs.epoch)
+            if writer.persistence is not None and not view.temporary:
+                writer.persistence.drop(name, view.content, writer.epoch)
             self._views.remove(name)
 
     def repair(self) -> list[str]:
         """Recomputes views whose content is damaged, missing or wrong; see `Session.repair`."""
-        with self._epochs.lock, uninterrupted:
-            self._epochs.ensure_open()
-            persistence = self._epochs.persistence
+        with self._writer.lock, uninterrupted:
+            self._writer.ensure_open()
+            persistence = self._writer.persistence
             damaged = set() if persistence is None else persistence.damaged()
-            damaged |= wrong_relations(self._epochs, self._union, damaged)
+            damaged |= wrong_relations(self._writer, self._union, damaged)
             stale = [
                 view
                 for view in self._views.by_name.values()
@@ -418,7 +418,7 @@ class Registration:
             recomputed = [view for view in held if not self._repaired_by_files(persistence, view, damaged)]
             for view in recomputed:
                 if view.deferred is not None and not view.deferred.agrees():
-                    view.deferred.load({}, self._epochs.epoch)
+                    view.deferred.load({}, self._writer.epoch)
                 keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
             for view in recomputed:
@@ -439,7 +439,7 @@ class Registration:
             return False
         persistence.forget(damaged & all_names(view.content), [view.name])
         with unheld.computed(kept, self._by_files("auto"), why, for_live=True) as content:
-            since = persistence.save(view.name, content, self._epochs.epoch)
+            since = persistence.save(view.name, content, self._writer.epoch)
             self._views.give(view, self._mapped(self._views.keeper, content))
         view.moved()
         view.begin_history(since)
@@ -459,7 +459,7 @@ class Registration:
         without_history = [view for view in views if not all(map(is_of_totals, lost[view]))]
         persistence.forget(set[str]().union(*lost.values()), [view.name for view in without_history])
         for view in without_history:
-            view.begin_history(self._epochs.epoch)
+            view.begin_history(self._writer.epoch)
         for view in views:
             kept, why = rewrite(kept_of(view.plan)), view.content.why
             content, since = self._unheld_content(persistence, view.name, kept, view.since, why)
@@ -475,13 +475,13 @@ class Registration:
         for number, entry in enumerate(entries):
             progress(number, len(entries))
             self._load_view(persistence, *entry)
-        if not self._epochs.read_only:
+        if not self._writer.read_only:
             persistence.trust_refreshes()
 
     def _load_view(
         self, persistence: Persistence, name: str, text: str, base: str | None, since: int, refresh: str
     ) -> None:
-        read_only = self._epochs.read_only
+        read_only = self._writer.read_only
         parsed, plan = self.planning.plan(text, base, volatile=False)
         deferred = self._deferred(name, stored_refresh(refresh), since)
         if deferred is not None:
@@ -507,18 +507,18 @@ class Registration:
     ) -> PlanContent:
         """The held content of a stored view. If it is not that of the view's epoch, it is computed again."""
         keeper = self._views.keeper if deferred is None else deferred.keeper
-        if self._epochs.read_only:
+        if self._writer.read_only:
             return keeper.keep(kept, persistence.saved)
         keep = keeper.keep if deferred is None else deferred.keep
         agrees = deferred is None or (persistence.has_gathered_all(name, deferred) and deferred.agrees())
         if agrees:
             content = keep(kept, persistence.saved)
-            epoch = self._epochs.epoch if deferred is None else deferred.epoch
+            epoch = self._writer.epoch if deferred is None else deferred.epoch
             if not persistence.is_beyond(content, epoch):
                 return content
             keeper.release(content)
         if deferred is not None:
-            deferred.load({}, self._epochs.epoch)
+            deferred.load({}, self._writer.epoch)
         content = keep(kept, None)
         stored = all_names(content) & persistence.store.catalog.relations()
         if stored:  # otherwise the view had failed, and has no content
@@ -532,7 +532,7 @@ class Registration:
         A reader computes nothing that the store lacks.
         """
         unheld = self._views.unheld
-        if unheld is None or (self._epochs.read_only and not unheld.is_stored(kept)):
+        if unheld is None or (self._writer.read_only and not unheld.is_stored(kept)):
             return 0, None
         if not self._may_stay(kept, "auto"):
             return 0, None
@@ -549,22 +549,22 @@ class Registration:
         assert unheld is not None
         if unheld.is_stored(kept):
             content = unheld.keep(kept, why)
-            if self._epochs.read_only or not persistence.is_beyond(content, self._epochs.epoch):
+            if self._writer.read_only or not persistence.is_beyond(content, self._writer.epoch):
                 return content, since
             unheld.release(content)
             persistence.forget(all_names(content) & persistence.store.catalog.relations(), [name])
         with unheld.computed(kept, self._by_files("auto"), why) as content:
-            return content, persistence.save(name, content, self._epochs.epoch, since=since)
+            return content, persistence.save(name, content, self._writer.epoch, since=since)
 
     def follow(self, persistence: Persistence) -> None:
         """Brings a reader to the store's last epoch, after the writer has committed."""
-        epochs, views = self._epochs, self._views
-        with epochs.lock:
-            if epochs.closed:
+        writer, views = self._writer, self._views
+        with writer.lock:
+            if writer.closed:
                 return
             at = {view: view.epoch for view in views.by_name.values()}
             listed = {entry[0]: entry for entry in persistence.store.catalog.views()}
-            epochs.moved_to(persistence.advance())
+            writer.moved_to(persistence.advance())
             now = {entry[0]: entry for entry in persistence.store.catalog.views()}
             for name in [name for name, entry in listed.items() if now.get(name) != entry]:
                 views.remove(name).fail(f"View {name!r} was dropped or replaced by the store's writer.")

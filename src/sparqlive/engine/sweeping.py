@@ -25,7 +25,7 @@ from sparqlive.zset.run import Column, RunRows
 
 if TYPE_CHECKING:
     from sparqlive.engine.results import Delta
-    from sparqlive.engine.writer import Epochs
+    from sparqlive.engine.writer import Writer
 
 FEW_TERMS = 10_000
 """A sweep is due after so many new terms, or as many as there are quads, or as many as were in use last."""
@@ -68,8 +68,8 @@ class HeldDeltas:
 
 
 class Sweeper:
-    def __init__(self, epochs: Epochs) -> None:
-        self._epochs = epochs
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
         self.deltas = HeldDeltas()
         self._thread: threading.Thread | None = None
         self._changes = 0
@@ -83,17 +83,17 @@ class Sweeper:
                 self._start()
 
     def _is_due(self, terms: Terms) -> bool:
-        quads = self._epochs.quads.size if terms is self._epochs.terms else 0
+        quads = self._writer.quads.size if terms is self._writer.terms else 0
         used = terms.swept_terms
         return terms.dictionary.entered - used > max(FEW_TERMS, used, quads)
 
     def _swept(self) -> list[Terms]:
         """The terms of the session, unless they are in a store, and those of temporary views."""
-        session = self._epochs.terms
+        session = self._writer.terms
         return [session, *self._temporary_terms()] if session.dictionary.is_swept else self._temporary_terms()
 
     def _temporary_terms(self) -> list[Terms]:
-        found = (view.terms for view in self._epochs.views.by_name.values() if view.temporary)
+        found = (view.terms for view in self._writer.views.by_name.values() if view.temporary)
         return list(dict.fromkeys(found))
 
     def _start(self) -> None:
@@ -105,8 +105,8 @@ class Sweeper:
 
     def _in_background(self) -> None:
         try:
-            with self._epochs.lock, uninterrupted:
-                if not self._epochs.closed:
+            with self._writer.lock, uninterrupted:
+                if not self._writer.closed:
                     self.sweep()
         finally:
             self._thread = None
@@ -115,29 +115,29 @@ class Sweeper:
         """Gives back what nothing uses; called under the lock, between epochs."""
         swept = self._swept()
         used = _distinct(chain(self._used(), *(terms.ids() for terms in swept)))
-        self._epochs.forget_terms()
+        self._writer.forget_terms()
         for terms in swept:
             terms.sweep(used)
 
     def used_bytes(self) -> int:
         """The memory of terms, and of the deltas that are held."""
-        terms = sum(terms.dictionary.nbytes for terms in (self._epochs.terms, *self._temporary_terms()))
-        return terms + sum(view.history_bytes for view in self._epochs.views.by_name.values())
+        terms = sum(terms.dictionary.nbytes for terms in (self._writer.terms, *self._temporary_terms()))
+        return terms + sum(view.history_bytes for view in self._writer.views.by_name.values())
 
     def _used(self) -> Iterator[Column]:
-        epochs = self._epochs
-        if epochs.terms.dictionary.is_swept:
-            epochs.quads.forget_empty()
-            yield from epochs.quads.ids()
-            yield from epochs.assertions.ids()
-        for changes in (*epochs.gathering(), *(one.gathered for one in epochs.views.later.values())):
+        writer = self._writer
+        if writer.terms.dictionary.is_swept:
+            writer.quads.forget_empty()
+            yield from writer.quads.ids()
+            yield from writer.assertions.ids()
+        for changes in (*writer.gathering(), *(one.gathered for one in writer.views.later.values())):
             yield from _ids_in(changes)
         yield from self.deltas.ids()
-        for view in epochs.views.by_name.values():
+        for view in writer.views.by_name.values():
             for delta in view.history():
                 yield from _ids_in(delta.rows)
         maintained, plans = dict[Any, None](), dict[int, Any]()
-        for content, views in epochs.views.readers.items():
+        for content, views in writer.views.readers.items():
             maintained.update(dict.fromkeys(content.carried_by()))
             for part in content.stored_parts():
                 if part.rows is not None and part.is_held:

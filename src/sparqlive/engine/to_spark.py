@@ -22,7 +22,7 @@ from sparqlive.sparql.column_names import check_column_names
 if TYPE_CHECKING:
     from sparqlive.engine.results import Readable
     from sparqlive.engine.view import View
-    from sparqlive.engine.writer import Epochs
+    from sparqlive.engine.writer import Writer
     from sparqlive.store.catalog import Catalog
 
 _FEW_ROWS = 10_000
@@ -30,44 +30,44 @@ _POSITION = "_position"
 _NUMBERS = count()
 
 
-def view_to_spark(epochs: Epochs, view: View, epoch: int | None, typed: bool, weights: bool) -> Any:
+def view_to_spark(writer: Writer, view: View, epoch: int | None, typed: bool, weights: bool) -> Any:
     """A snapshot of a view."""
     at = view.epoch if epoch is None else epoch
-    if epochs.persistence is None or view.temporary or view.form == "ASK":
+    if writer.persistence is None or view.temporary or view.form == "ASK":
         answer = view.now() if at == view.epoch else view.at(at)
-        return _handed_over(epochs, answer, typed, weights, view.ordered and not weights)
-    ensure_epoch(view, at, epochs.persistence.store.catalog)
+        return _handed_over(writer, answer, typed, weights, view.ordered and not weights)
+    ensure_epoch(view, at, writer.persistence.store.catalog)
     if not view.variables and not weights:
         raise Unsupported("The view has no columns. Pass weights=True for their number.")
     options = {"view": view.name, "epoch": at, "typed": typed, "solutions": not weights}
-    frame = _of_store(epochs, options)
+    frame = _of_store(writer, options)
     return frame.drop("_epoch") if weights else frame
 
 
-def changes_to_spark(epochs: Epochs, view: View, since: int, typed: bool) -> Any:
+def changes_to_spark(writer: Writer, view: View, since: int, typed: bool) -> Any:
     """The changes of a view after an epoch."""
-    if epochs.persistence is not None and not view.temporary:
+    if writer.persistence is not None and not view.temporary:
         if since < view.epoch:
-            ensure_epoch(view, since, epochs.persistence.store.catalog)
+            ensure_epoch(view, since, writer.persistence.store.catalog)
         ensure_changes(view)
-        return _of_store(epochs, {"view": view.name, "since": since, "typed": typed})
+        return _of_store(writer, {"view": view.name, "since": since, "typed": typed})
     _, deltas = view.changes_after(since)
     if deltas is None:
         raise HistoryGone(f"The changes of view {view.name!r} after epoch {since} are no longer kept.")
-    return _frame(epochs, view.changes_table(deltas, typed), ordered=False)
+    return _frame(writer, view.changes_table(deltas, typed), ordered=False)
 
 
-def quads_to_spark(epochs: Epochs, quads: Iterable[Quad]) -> Any:
+def quads_to_spark(writer: Writer, quads: Iterable[Quad]) -> Any:
     """The quads, as rows of s, p, o, g; g is null in the unnamed graph."""
-    if epochs.persistence is not None:
-        return _of_store(epochs, {})
+    if writer.persistence is not None:
+        return _of_store(writer, {})
     rows = [(str(s), str(p), str(o), None if isinstance(g, DefaultGraph) else str(g)) for s, p, o, g in quads]
     columns = list(zip(*rows, strict=True)) or [()] * 4
     names = ("s", "p", "o", "g")
     table = pa.table(
         {name: pa.array(values, pa.string()) for name, values in zip(names, columns, strict=True)}
     )
-    return _frame(epochs, table, ordered=False)
+    return _frame(writer, table, ordered=False)
 
 
 def ensure_epoch(view: View, epoch: int, catalog: Catalog) -> None:
@@ -89,21 +89,21 @@ def ensure_changes(view: View) -> None:
         )
 
 
-def _of_store(epochs: Epochs, options: dict[str, Any]) -> Any:
-    assert epochs.persistence is not None
-    reader = epochs.strategies.registered_spark().read.format("sparqlive")
-    reader = reader.option("store", str(epochs.persistence.store.directory.absolute()))
+def _of_store(writer: Writer, options: dict[str, Any]) -> Any:
+    assert writer.persistence is not None
+    reader = writer.strategies.registered_spark().read.format("sparqlive")
+    reader = reader.option("store", str(writer.persistence.store.directory.absolute()))
     for name, value in options.items():
         reader = reader.option(name, str(value).lower() if isinstance(value, bool) else value)
     return reader.load()
 
 
-def _handed_over(epochs: Epochs, answer: Readable, typed: bool, weights: bool, ordered: bool) -> Any:
-    return _frame(epochs, answer.to_arrow(typed=typed, weights=weights), ordered)
+def _handed_over(writer: Writer, answer: Readable, typed: bool, weights: bool, ordered: bool) -> Any:
+    return _frame(writer, answer.to_arrow(typed=typed, weights=weights), ordered)
 
 
-def _frame(epochs: Epochs, table: pa.Table, ordered: bool) -> Any:
-    spark = epochs.strategies.registered_spark()
+def _frame(writer: Writer, table: pa.Table, ordered: bool) -> Any:
+    spark = writer.strategies.registered_spark()
     if not table.column_names:
         raise Unsupported("The view has no columns: it cannot be a DataFrame.")
     check_column_names(table.column_names, ignore_case=True)
@@ -119,7 +119,7 @@ def _frame(epochs: Epochs, table: pa.Table, ordered: bool) -> Any:
         )
     if ordered:
         table = table.append_column(_POSITION, pa.array(range(table.num_rows)))
-    folder = epochs.scratch.enter_context(TemporaryDirectory(prefix="sparqlive-"))
+    folder = writer.scratch.enter_context(TemporaryDirectory(prefix="sparqlive-"))
     path = Path(folder) / f"{next(_NUMBERS)}.parquet"
     pq.write_table(table, path)
     frame = parquet(spark, [path.as_uri()])

@@ -48,7 +48,7 @@ from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
     from sparqlive.engine.live_table import LiveTable
-    from sparqlive.engine.writer import Epochs
+    from sparqlive.engine.writer import Writer
 
 __all__ = ["FORMS", "GRAPH_FORMS", "Answer", "Cost", "Delta", "Deltas", "Epoch", "TermRow", "View"]
 
@@ -169,7 +169,7 @@ class View(Readable):
 
     def __init__(
         self,
-        epochs: Epochs,
+        writer: Writer,
         name: str,
         text: str,
         query: Query,
@@ -191,18 +191,18 @@ class View(Readable):
         self.owner = owner
         """The person or program that registered the view, if recorded."""
         self.temporary = terms is not None
-        self.terms = terms or epochs.terms
+        self.terms = terms or writer.terms
         self._columns = Columns(plan, self.terms)
-        self.since = epochs.epoch
+        self.since = writer.epoch
         self.failure: str | None = None
         self.is_wrong = False
         """Whether it failed because reading found its content wrong, which `repair` computes again."""
         self.choice: tuple[int, Choice] | None = None
         self.follow: Any = None
         """The view's link following (`sources.links.traversal.LinkFollower`), if it has one."""
-        self._epochs = epochs
+        self._writer = writer
         dictionary = self.terms.dictionary
-        self._decode = Decoder(dictionary, None if dictionary.keeps_all else epochs.sweeper.deltas)
+        self._decode = Decoder(dictionary, None if dictionary.keeps_all else writer.sweeper.deltas)
         self._history: deque[Delta] = deque()
         self._history_rows = 0
         self._retained_from = self.epoch
@@ -215,7 +215,7 @@ class View(Readable):
     @property
     def epoch(self) -> int:
         """The epoch of the view's content: the current one, unless the view is deferred."""
-        return self._epochs.epoch if self.deferred is None else self.deferred.epoch
+        return self._writer.epoch if self.deferred is None else self.deferred.epoch
 
     @property
     def dictionary(self) -> Dictionary:
@@ -237,7 +237,7 @@ class View(Readable):
         Changes that cancelled each other are never processed. A view that follows every epoch has no change.
         """
         self._ensure_alive()
-        return self._epochs.refresh(self)
+        return self._writer.refresh(self)
 
     # Reading
 
@@ -248,7 +248,7 @@ class View(Readable):
         """
         if at is not None:
             whole("at", at)
-        with self._epochs.reading():
+        with self._writer.reading():
             self._ensure_alive()
             if at is not None and at != self.epoch:
                 return self._decode(self._rows_at(at))
@@ -265,11 +265,11 @@ class View(Readable):
 
     def _read_beside(self, read: Callable[[], _T]) -> _T:
         """Reads of one epoch; if possible, without waiting for an epoch that is carried."""
-        with self._epochs.capturing() as is_carrying:
+        with self._writer.capturing() as is_carrying:
             if not is_carrying or self.content.capturable:
                 self._ensure_alive()
                 return read()
-        with self._epochs.lock:
+        with self._writer.lock:
             self._ensure_alive()
             return read()
 
@@ -324,7 +324,7 @@ class View(Readable):
             is_empty = seems_empty(self.plan, [row for row, _ in shown.first])
             self._searched = (
                 shown.epoch,
-                why_empty(self._epochs, self.plan, shown.epoch) if is_empty else None,
+                why_empty(self._writer, self.plan, shown.epoch) if is_empty else None,
             )
         return self._searched[1]
 
@@ -347,7 +347,7 @@ class View(Readable):
     def at(self, epoch: int) -> Answer:
         """Returns the view's result at an earlier epoch, as far back as deltas are kept."""
         whole("epoch", epoch)
-        with self._epochs.reading():
+        with self._writer.reading():
             self._ensure_alive()
             if len(kept_of(self.plan).variables) > len(self.variables):
                 raise Unsupported(
@@ -440,7 +440,7 @@ class View(Readable):
 
     def __len__(self) -> int:
         """Number of solutions, counted with their multiplicity."""
-        with self._epochs.reading():
+        with self._writer.reading():
             self._ensure_alive()
             if not self.content.is_held:  # counted by columns
                 return self.content.total_weight()
@@ -458,15 +458,15 @@ class View(Readable):
         `reset`. `follow` continues with each new epoch until the session is closed.
         """
         whole("since", since, least=-1)
-        if since > self._epochs.epoch:
+        if since > self._writer.epoch:
             raise HistoryGone(
-                f"Epoch {since} does not exist yet: the session is at epoch {self._epochs.epoch}."
+                f"Epoch {since} does not exist yet: the session is at epoch {self._writer.epoch}."
             )
         seen = min(since, self.epoch)  # a deferred view may not have reached `since` yet
         while True:
             deltas, seen = self._since(seen)
             yield from deltas
-            if not follow or not self._epochs.wait_beyond(self, seen):
+            if not follow or not self._writer.wait_beyond(self, seen):
                 return
 
     def to_spark(self, epoch: int | None = None, *, typed: bool = True, weights: bool = False) -> Any:
@@ -480,7 +480,7 @@ class View(Readable):
         self._ensure_alive()
         from sparqlive.engine.to_spark import view_to_spark
 
-        return view_to_spark(self._epochs, self, epoch, typed, weights)
+        return view_to_spark(self._writer, self, epoch, typed, weights)
 
     def changes_to_spark(self, since: int, *, typed: bool = True) -> Any:
         """Returns the changes after an epoch as a Spark DataFrame, with the columns `_epoch` and `_weight`.
@@ -491,7 +491,7 @@ class View(Readable):
         self._ensure_alive()
         from sparqlive.engine.to_spark import changes_to_spark
 
-        return changes_to_spark(self._epochs, self, since, typed)
+        return changes_to_spark(self._writer, self, since, typed)
 
     def changes_table(self, deltas: Sequence[Delta], typed: bool) -> Any:
         """Returns deltas as an Arrow table with the columns `_epoch` and `_weight`."""
@@ -503,22 +503,22 @@ class View(Readable):
         width = len(self.variables)
         blocks = [(delta.epoch, block) for delta in deltas for block in delta.blocks(width)]
         tables = Tables(self.variables, [block for _, block in blocks], self.texts, typed, weights=True)
-        epochs = [number for number, block in blocks for _ in range(len(block.weights))]
-        return tables.table().add_column(width, EPOCH, pa.array(epochs, pa.int64()))
+        writer = [number for number, block in blocks for _ in range(len(block.weights))]
+        return tables.table().add_column(width, EPOCH, pa.array(writer, pa.int64()))
 
     def changes_after(self, epoch: int) -> tuple[int, list[Delta] | None]:
         """Returns the view's epoch, and the deltas after another; None if they are no longer kept."""
-        with self._epochs.capturing() as is_carrying:
+        with self._writer.capturing() as is_carrying:
             if not is_carrying or epoch >= self._retained_from:  # the store's history is being written
                 self._ensure_alive()
                 return self.epoch, self._after(epoch)
-        with self._epochs.lock:
+        with self._writer.lock:
             self._ensure_alive()
             return self.epoch, self._after(epoch)
 
     def _since(self, since: int) -> tuple[list[Delta], int]:
         """The deltas after an epoch, and the epoch they lead to."""
-        with self._epochs.reading():
+        with self._writer.reading():
             epoch, deltas = self.changes_after(since)
             if deltas is None:
                 deltas = [self._decode.hold(Delta(epoch, self._rows(), self._decode, reset=True))]
@@ -538,23 +538,23 @@ class View(Readable):
     def _stored_history(self, epoch: int) -> Iterator[tuple[int, Mapping[Row, int]]]:
         if self.temporary:
             return iter(())
-        return self._epochs.history(self.content, epoch, self._retained_from)
+        return self._writer.history(self.content, epoch, self._retained_from)
 
     def _history_start(self) -> int:
         """The epoch after which deltas are kept."""
-        start = None if self.temporary else self._epochs.history_start()
+        start = None if self.temporary else self._writer.history_start()
         return self._retained_from if start is None else min(self._retained_from, max(self.since, start))
 
     def explain(self) -> str:
         """Describes the plan, its delta rules, and the stored state with its sizes."""
-        with self._epochs.reading():
+        with self._writer.reading():
             return explain(
                 self.content.plan_to_explain(), self.content.sizes(), self.text, self._choice_lines()
             )
 
     def explained(self) -> Explained:
         """Returns the plan as a tree to draw: operators, delta rules, and the stored state with its sizes."""
-        with self._epochs.reading():
+        with self._writer.reading():
             return explain_plan(self.content.plan_to_explain(), self.content.sizes())
 
     def costs(self) -> list[Cost] | None:
@@ -563,7 +563,7 @@ class View(Readable):
         None if the view has no costs of its own: views of one shape are updated together, and a product of
         parts is updated part by part.
         """
-        with self._epochs.reading():
+        with self._writer.reading():
             costs = self.content.costs()
             if costs is None:
                 return None
@@ -587,11 +587,11 @@ class View(Readable):
 
         While an epoch is carried, the bytes of state are those of the last time, because state changes.
         """
-        with self._epochs.capturing() as is_carrying:
+        with self._writer.capturing() as is_carrying:
             is_known = self._state_bytes is not None and self.follow is None  # its status needs the lock
             if not is_carrying or (self.content.capturable and is_known):
                 return self._stats(self._state_bytes if is_carrying else self.content.nbytes)
-        with self._epochs.lock:
+        with self._writer.lock:
             return self._stats(self.content.nbytes)
 
     def _stats(self, state_bytes: int | None) -> dict[str, Any]:
@@ -610,7 +610,7 @@ class View(Readable):
         }
 
     def _ensure_alive(self) -> None:
-        self._epochs.ensure_open()
+        self._writer.ensure_open()
         if self.failure is not None:
             raise ViewFailed(self.failure)
 

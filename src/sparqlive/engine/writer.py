@@ -67,7 +67,7 @@ _NOT_CARRIED = CarryResult({}, {}, {})
 """An epoch of a session without views."""
 
 
-class Epochs:
+class Writer:
     def __init__(self, terms: Terms, spark: Any, bulk: BulkChoice, read_only: bool, memory: int) -> None:
         self.epoch = 0
         self.lock = threading.RLock()

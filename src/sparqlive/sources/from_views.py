@@ -18,7 +18,7 @@ from pyoxigraph import NamedNode
 
 from sparqlive.engine.batches import Batch
 from sparqlive.engine.view import View
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error
 from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sources.background import BackgroundThread
@@ -65,7 +65,7 @@ class SourcesFromView:
 
     def values(self) -> set[str]:
         """Returns the current addresses of the variable. The caller holds the lock."""
-        view = self._links.epochs.views.by_name.get(self.view)
+        view = self._links.writer.views.by_name.get(self.view)
         if view is not self._followed:  # dropped, replaced, or seen for the first time
             self._followed, self._at = view, -1
             self._counts.clear()
@@ -86,7 +86,7 @@ class SourcesFromView:
 
     def give(self, feeds: Feeds) -> None:
         """Adds and removes sources to match the values. Releases the lock after each, for other writers."""
-        lock = self._links.epochs.lock
+        lock = self._links.writer.lock
         with lock:
             values = self.values()
             given = [one for one in feeds.by_name.values() if self.key in one.given_by]
@@ -122,8 +122,8 @@ class SourcesFromView:
 class AllSourcesFromViews:
     """All sources from views of one session."""
 
-    def __init__(self, epochs: Epochs, feeds: Feeds) -> None:
-        self.epochs = epochs
+    def __init__(self, writer: Writer, feeds: Feeds) -> None:
+        self.writer = writer
         self._feeds = feeds
         self._linked: dict[str, SourcesFromView] = {}
         self._thread = BackgroundThread("sparqlive-sources-from", self._give)
@@ -132,9 +132,9 @@ class AllSourcesFromViews:
 
     def add(self, view: str, variable: str, kind: str, options: Mapping[str, Any]) -> SourcesFromView:
         """Adds sources from a variable of a view; returns the existing entry if it has the same options."""
-        with self.epochs.lock, uninterrupted:
-            self.epochs.ensure_open()
-            if variable not in self.epochs.views[view].variables:
+        with self.writer.lock, uninterrupted:
+            self.writer.ensure_open()
+            if variable not in self.writer.views[view].variables:
                 raise Error(f"View {view!r} has no variable {variable!r}.")
             check_options(kind, options)
             linked = SourcesFromView(self, view, variable, kind, options)
@@ -146,7 +146,7 @@ class AllSourcesFromViews:
                     f"Variable {variable!r} of view {view!r} already gives sources of kind {kind!r} with "
                     f"different options. Call remove() on the result of the first sources_from() call."
                 )
-            self.epochs.commit(Batch(notes={linked.key: linked.note()}))
+            self.writer.commit(Batch(notes={linked.key: linked.note()}))
             self._begin(linked)
             return linked
 
@@ -156,16 +156,16 @@ class AllSourcesFromViews:
             self._begin(SourcesFromView(self, **json.loads(note)))
 
     def remove(self, linked: SourcesFromView) -> None:
-        with self.epochs.lock, uninterrupted:
+        with self.writer.lock, uninterrupted:
             if self._linked.pop(linked.key, None) is not linked:
                 raise Error(f"The sources from view {linked.view!r} have already been removed.")
             for source in [one for one in self._feeds.by_name.values() if linked.key in one.given_by]:
                 self._feeds.release(source, linked.key)
-            self.epochs.commit(Batch(notes={linked.key: ""}))
+            self.writer.commit(Batch(notes={linked.key: ""}))
 
     def is_there(self, linked: SourcesFromView) -> bool:
         """The caller holds the lock."""
-        return not self.epochs.closed and self._linked.get(linked.key) is linked
+        return not self.writer.closed and self._linked.get(linked.key) is linked
 
     def wake(self, _: object = None) -> None:
         """Wakes the thread, because an epoch or the drop of a view may have changed the values."""
@@ -181,7 +181,7 @@ class AllSourcesFromViews:
         if not self._feeds.watching:
             return
         if self._thread.start():
-            self.epochs.observe(self.wake)
+            self.writer.observe(self.wake)
         self.wake()
 
     def _give(self) -> None:

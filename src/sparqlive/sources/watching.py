@@ -20,7 +20,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.engine.batches import Batch, encode_changes
 from sparqlive.engine.view import Epoch
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Closed, Error, StoreFailed
 from sparqlive.numbers import seconds
 from sparqlive.rdf.compare import matched
@@ -237,8 +237,8 @@ class Source:
 class Feeds:
     """Watches the sources of one session, in a separate thread."""
 
-    def __init__(self, epochs: Epochs, watching: bool) -> None:
-        self._epochs = epochs
+    def __init__(self, writer: Writer, watching: bool) -> None:
+        self._writer = writer
         self.watching = watching
         self._observer: Callable[[Source, Epoch, float], None] | None = None
         self._on_answer: Callable[[], None] | None = None
@@ -269,8 +269,8 @@ class Feeds:
     def add(self, source: Source, watcher: Watcher) -> Source:
         """Adds a source and starts watching it; returns the existing source if it has the same settings."""
         self._ensure_here()
-        with self._epochs.lock, uninterrupted:
-            self._epochs.ensure_open()
+        with self._writer.lock, uninterrupted:
+            self._writer.ensure_open()
             known = self.by_name.get(source.name)
             if known is not None and known.found and not source.found:
                 known.give(source.given_by)  # now a user or a view has added it, too
@@ -291,8 +291,8 @@ class Feeds:
                     f"Source {source.name!r} already exists with different settings. Remove it first, or "
                     f"choose another name."
                 )
-            self._epochs.assertions.add(source.name)
-            self._epochs.commit(Batch(notes={source.key: source.note()}))
+            self._writer.assertions.add(source.name)
+            self._writer.commit(Batch(notes={source.key: source.note()}))
             self.start([(source, watcher)])
         return source
 
@@ -305,7 +305,7 @@ class Feeds:
 
     def refresh(self, sources: Sequence[Source], timeout_seconds: float | None) -> None:
         """Looks at sources now, concurrently, and waits until all looks are done."""
-        self._epochs.ensure_open()
+        self._writer.ensure_open()
         self._ensure_here()
         for source in sources:
             if self.by_name.get(source.name) is not source:
@@ -327,7 +327,7 @@ class Feeds:
 
     def remove(self, source: Source) -> None:
         self._ensure_here()
-        with self._epochs.lock, uninterrupted:  # no other source can take its name before it is forgotten
+        with self._writer.lock, uninterrupted:  # no other source can take its name before it is forgotten
             if self.by_name.get(source.name) is not source:
                 raise Error(f"Source {source.name!r} has already been removed.")
             self._forget(source)  # first: who no longer finds the source finds none of its quads either
@@ -370,7 +370,7 @@ class Feeds:
     def _ensure_here(self) -> None:
         """Rejects calls in a forked process: it lacks the thread, and would wait for it forever."""
         if self._is_forked:
-            raise (Error if self._epochs.persistence is None else StoreFailed)(
+            raise (Error if self._writer.persistence is None else StoreFailed)(
                 f"The sources of this session are watched by process {self._process}, and this is process "
                 f"{os.getpid()}, a fork of it. Open the session after the fork, in the process that uses it."
             )
@@ -390,22 +390,22 @@ class Feeds:
 
     def _commit(self, source: Source, outcome: Content | Changes) -> Epoch | None:
         """Commits a report as an epoch; returns None if it changes nothing."""
-        epochs = self._epochs
-        with epochs.lock, collector_paused():
-            if epochs.closed or source.removed:
+        writer = self._writer
+        with writer.lock, collector_paused():
+            if writer.closed or source.removed:
                 return None
             deletes: Collection[Quad]
             inserts: Collection[Quad]
             if isinstance(outcome, Content):
-                old = set(epochs.terms.dictionary.quads(epochs.assertions.quads(source.name)))
+                old = set(writer.terms.dictionary.quads(writer.assertions.quads(source.name)))
                 placed = source.placed(outcome.quads)
                 new = set(placed if outcome.labelled else matched(old, placed))
                 deletes, inserts = old - new, new - old
             else:
                 deletes, inserts = source.placed(outcome.delete), source.placed(outcome.insert)
-            ids, given = encode_changes(epochs.terms.dictionary, deletes, inserts)
+            ids, given = encode_changes(writer.terms.dictionary, deletes, inserts)
             state = {
-                "quads": epochs.assertions.count_after(source.name, ids),
+                "quads": writer.assertions.count_after(source.name, ids),
                 "version": outcome.version,
                 "last_seen": time.time(),
                 "stale_since": None,
@@ -413,22 +413,22 @@ class Feeds:
                 "notifications": source.notifications,
             }
             notes = {source.key: source.note(**state)}
-            epoch = epochs.commit(Batch(ids=ids, given=given, source=source.name, notes=notes))
+            epoch = writer.commit(Batch(ids=ids, given=given, source=source.name, notes=notes))
             source.restore_state(state)
             return epoch if epoch.inserted or epoch.deleted else None
 
     def _remember(self, *sources: Source) -> None:
-        with self._epochs.lock:
-            if not self._epochs.closed:
+        with self._writer.lock:
+            if not self._writer.closed:
                 notes = {source.key: source.note() for source in sources if not source.removed}
-                self._epochs.commit(Batch(notes=notes))
+                self._writer.commit(Batch(notes=notes))
 
     def _forget(self, source: Source) -> None:
         """Retracts all quads of a source in one epoch."""
-        epochs = self._epochs
-        ids = dict.fromkeys(epochs.assertions.quads(source.name), -1)
-        epochs.commit(Batch(ids=ids, source=source.name, notes={source.key: ""}))
-        epochs.assertions.forget(source.name)
+        writer = self._writer
+        ids = dict.fromkeys(writer.assertions.quads(source.name), -1)
+        writer.commit(Batch(ids=ids, source=source.name, notes={source.key: ""}))
+        writer.assertions.forget(source.name)
 
     # In the thread of the sources
 

@@ -26,7 +26,7 @@ from pyoxigraph import NamedNode
 from sparqlive.engine.assertions import TakenNumberError
 from sparqlive.engine.batches import Batch
 from sparqlive.engine.view import View
-from sparqlive.engine.writer import Epochs
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, Unsupported, ViewExists
 from sparqlive.numbers import seconds
 from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
@@ -84,15 +84,15 @@ class LinkFollower:
 
     # Under the writer's lock
 
-    def begin(self, epochs: Epochs) -> None:
+    def begin(self, writer: Writer) -> None:
         """Counts the mentions in the existing quads."""
         local = (
-            quad for quad in epochs.quads.of_predicates(self._matcher) if epochs.assertions.is_local(quad)
+            quad for quad in writer.quads.of_predicates(self._matcher) if writer.assertions.is_local(quad)
         )
         self.hear(None, ((quad, 1) for quad in local))
-        for source in epochs.assertions.sources():
+        for source in writer.assertions.sources():
             if source != LINKS.value:
-                self.hear(source, ((quad, 1) for quad in epochs.assertions.quads(source)))
+                self.hear(source, ((quad, 1) for quad in writer.assertions.quads(source)))
 
     def hear(self, origin: str | None, changes: Iterable[tuple[Row, int]]) -> None:
         """Counts the mentions in quads that a source (None: local data) asserts or retracts."""
@@ -226,7 +226,7 @@ class LinkFollower:
 
     def status(self) -> dict[str, Any]:
         """The documents: fetched, pending and failed with the reason; and the bounds that were reached."""
-        with self._traversal.epochs.reading():
+        with self._traversal.writer.reading():
             sources = self._traversal.sources
             held = {address: sources[address] for address in self.reached.depths if address in sources}
             outside = sum(self._outside.values(), Counter[str]())
@@ -251,7 +251,7 @@ class LinkFollower:
         """Fetches all documents again, including failed ones, and waits until no document is pending."""
         seconds("timeout_seconds", timeout_seconds)
         ends = time.monotonic() + timeout_seconds
-        with self._traversal.epochs.lock:
+        with self._traversal.writer.lock:
             self.resume()
             sources = self._traversal.sources
             held = [sources[address] for address in self.reached.depths if address in sources]
@@ -270,10 +270,10 @@ def _is_pending(source: Source) -> bool:
 class Traversal:
     """Follows links for all views of one session."""
 
-    def __init__(self, epochs: Epochs, feeds: Feeds) -> None:
-        self.epochs = epochs
+    def __init__(self, writer: Writer, feeds: Feeds) -> None:
+        self.writer = writer
         self.feeds = feeds
-        self.dictionary = epochs.terms.dictionary
+        self.dictionary = writer.terms.dictionary
         self.error: str | None = None
         self._followings: dict[str, LinkFollower] = {}
         self._thread = BackgroundThread("sparqlive-links", self._look)
@@ -296,7 +296,7 @@ class Traversal:
             )
         known = self._followings.get(name)
         if (
-            name in self.epochs.views
+            name in self.writer.views
             and not replace
             and (None if known is None else known.settings) != settings
         ):
@@ -318,44 +318,44 @@ class Traversal:
         if settings is None:
             self.end(view.name)
             return
-        self.epochs.commit(Batch(notes=self.note(view.name, settings)))
+        self.writer.commit(Batch(notes=self.note(view.name, settings)))
         self._follow(view, settings)
 
     def _follow(self, view: View, settings: Follow) -> None:
-        if LINKS.value not in self.epochs.assertions:
-            self.epochs.assertions.add(LINKS.value)
+        if LINKS.value not in self.writer.assertions:
+            self.writer.assertions.add(LINKS.value)
         following = self._followings[view.name] = LinkFollower(self, view, settings)
         view.follow_links(following)
         if self.feeds.watching:
-            following.begin(self.epochs)
+            following.begin(self.writer)
             following.reach(self.sources)
             self._start()
             self.wake()
 
     def end(self, name: str) -> None:
         """Stops following for a dropped view, and removes documents that no other view reaches."""
-        with self.epochs.lock, uninterrupted:
+        with self.writer.lock, uninterrupted:
             ended = self._followings.pop(name, None)
             if ended is None:
                 return
             ended.view.follow_links(None)
-            self.epochs.commit(Batch(notes=self.note(name, None)))
+            self.writer.commit(Batch(notes=self.note(name, None)))
             if self.feeds.watching or not self._followings:
                 self._step()
 
     def load(self, store: Store) -> None:
         """Continues following links for the views of a store."""
-        describes = self.epochs.assertions.is_loaded(LINKS.value)
+        describes = self.writer.assertions.is_loaded(LINKS.value)
         if describes:
-            self.epochs.assertions.add(LINKS.value)
+            self.writer.assertions.add(LINKS.value)
         noted = map(json.loads, store.catalog.metas(_NOTE))
-        with self.epochs.lock:
+        with self.writer.lock:
             for note in noted:
                 name = note.pop("view")
-                if name in self.epochs.views.by_name:
-                    self._follow(self.epochs.views[name], Follow.from_note(note))
+                if name in self.writer.views.by_name:
+                    self._follow(self.writer.views[name], Follow.from_note(note))
                 else:  # the process ended while the view was being dropped
-                    self.epochs.commit(Batch(notes=self.note(name, None)))
+                    self.writer.commit(Batch(notes=self.note(name, None)))
             if not self._followings and (describes or any(source.found for source in self.sources.values())):
                 self._step()
 
@@ -389,13 +389,13 @@ class Traversal:
 
     def _start(self) -> None:
         if self._thread.start():
-            self.epochs.witness(self._witness)
+            self.writer.witness(self._witness)
             self.feeds.tell_of_answers(self.wake)
 
     def _look(self) -> None:
         try:
-            with self.epochs.lock:
-                if self.epochs.closed:
+            with self.writer.lock:
+                if self.writer.closed:
                     return
                 self._step()
             self.error = None
@@ -449,8 +449,8 @@ class Traversal:
 
     def _describe(self) -> None:
         """Writes in one epoch which documents describe which resources."""
-        epochs, id_of = self.epochs, self.dictionary.id_of
-        if LINKS.value not in epochs.assertions:
+        writer, id_of = self.writer, self.dictionary.id_of
+        if LINKS.value not in writer.assertions:
             return
         predicate, graph = id_of(DESCRIBED_BY), id_of(LINKS)
         links: set[QuadIds] = {
@@ -458,9 +458,9 @@ class Traversal:
             for following in self._followings.values()
             for resource, document in following.links(self.sources)
         }
-        old = set(epochs.assertions.quads(LINKS.value))
+        old = set(writer.assertions.quads(LINKS.value))
         changes = {**dict.fromkeys(old - links, -1), **dict.fromkeys(links - old, 1)}
         if changes:
-            epochs.commit(Batch(ids=changes, source=LINKS.value))
+            writer.commit(Batch(ids=changes, source=LINKS.value))
         if not self._followings:
-            epochs.assertions.forget(LINKS.value)
+            writer.assertions.forget(LINKS.value)

@@ -127,14 +127,14 @@ def test_no_rows_pass_through_the_driver(
         monkeypatch.setattr(compaction, "LARGE", 0)
         monkeypatch.setattr(ranges, "ROWS_A_TASK", 100)
         monkeypatch.setattr(compaction, "_TERM_RUNS", 2)
-        files = len(session._epochs.persistence.store.term_runs())  # type: ignore[union-attr]
+        files = len(session._writer.persistence.store.term_runs())  # type: ignore[union-attr]
         session.compact()
-        assert len(session._epochs.persistence.store.term_runs()) < files  # type: ignore[union-attr]
-        strategies = session._epochs.strategies
+        assert len(session._writer.persistence.store.term_runs()) < files  # type: ignore[union-attr]
+        strategies = session._writer.strategies
         with monkeypatch.context() as patch:
             patch.setattr(strategies, "_file_backend", lambda *_: ("duckdb", ""))
             session.check()
-        catalog, content = session._epochs.persistence.store.catalog, session.views["join"].content  # type: ignore[union-attr]
+        catalog, content = session._writer.persistence.store.catalog, session.views["join"].content  # type: ignore[union-attr]
         row, _ = next(content.items())
         with catalog.transaction():
             catalog.add_delta(content.name, session.epoch + 1, 3, {row: 1})
