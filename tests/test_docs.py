@@ -21,7 +21,6 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 INTERNALS = sorted((ROOT / "docs" / "internals").glob("*.md"))
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SHORT = [p for p in PAGES if p.parent.name in ("internals", "explanation") or p.name == "ARCHITECTURE.md"]
 
 
 def blocks() -> list[object]:
@@ -112,7 +111,7 @@ def test_modules_that_are_named_exist(page: str) -> None:
     assert [name for name in sorted(named) if not any((place / name).is_file() for place in places)] == []
 
 
-@pytest.mark.parametrize("page", SHORT, ids=[page.stem for page in SHORT])
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_paragraphs_are_short(page: Path) -> None:
     """At most six lines of 110 characters, and so are list items and the rows of tables."""
     prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
