@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from runpy import run_path
 from types import ModuleType
 
@@ -208,12 +209,19 @@ def test_a_forgotten_operator_is_refused() -> None:
 
 
 def test_an_incomplete_table_is_refused() -> None:
-    op.complete(op.OPERATORS, "all of them")
+    op.complete(set(op.OPERATORS).__contains__, "live/operators.py")
     incomplete = set(op.OPERATORS) - {op.Mark}
     with pytest.raises(
         NotImplementedError, match=r"^live/operators\.py has no answer for the operator Mark$"
     ):
-        op.complete(incomplete, "live/operators.py")
+        op.complete(incomplete.__contains__, "live/operators.py")
+
+
+@pytest.mark.parametrize("executor", ["bulk", "live"])
+def test_an_executor_has_a_file_of_the_same_name(executor: str) -> None:
+    folder = Path(op.__file__).parents[2]
+    for kind in op.OPERATORS:
+        assert (folder / executor / f"{kind.__module__.rpartition('.')[2]}.py").exists()
 
 
 @pytest.mark.parametrize("executor", [bulk, live], ids=["bulk", "live"])

@@ -90,13 +90,7 @@ OPERATORS: Mapping[type[op.Operator], BulkOperator] = {
 
 _WITHOUT_CHANGE = (op.Table, op.Parameters, op.Join, op.TwoSided)
 """What never changes, and what changes by products and tests."""
-
-op.complete(OPERATORS, "bulk/operators.py")
-op.complete(
-    [kind for kind, entry in OPERATORS.items() if entry.change or issubclass(kind, _WITHOUT_CHANGE)],
-    "bulk/operators.py (change)",
-)
-op.complete(
-    [kind for kind, entry in OPERATORS.items() if entry.flips or not issubclass(kind, op.TwoSided)],
-    "bulk/operators.py (flips)",
-)
+_PLACE = "bulk/operators.py"
+op.complete(OPERATORS.get, _PLACE)
+op.complete(lambda kind: OPERATORS[kind].change or issubclass(kind, _WITHOUT_CHANGE), f"{_PLACE} (change)")
+op.complete(lambda kind: OPERATORS[kind].flips or not issubclass(kind, op.TwoSided), f"{_PLACE} (flips)")

@@ -85,16 +85,8 @@ OPERATORS: Mapping[type[op.Operator], LiveOperator] = {
     op.Shared: LiveOperator(stored.loop, state=stored.state),
 }
 
-op.complete(OPERATORS, "live/operators.py")
-op.complete(
-    [kind for kind, entry in OPERATORS.items() if entry.up or issubclass(kind, op.Leaf | op.Keeping)],
-    "live/operators.py (up)",
-)
-op.complete(
-    [kind for kind, entry in OPERATORS.items() if entry.state or not issubclass(kind, op.Keeping)],
-    "live/operators.py (state)",
-)
-op.complete(
-    [kind for kind, entry in OPERATORS.items() if entry.flips or not issubclass(kind, op.TwoSided)],
-    "live/operators.py (flips)",
-)
+_PLACE = "live/operators.py"
+op.complete(OPERATORS.get, _PLACE)
+op.complete(lambda kind: OPERATORS[kind].up or issubclass(kind, op.Leaf | op.Keeping), f"{_PLACE} (up)")
+op.complete(lambda kind: OPERATORS[kind].state or not issubclass(kind, op.Keeping), f"{_PLACE} (state)")
+op.complete(lambda kind: OPERATORS[kind].flips or not issubclass(kind, op.TwoSided), f"{_PLACE} (flips)")

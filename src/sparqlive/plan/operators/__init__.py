@@ -10,7 +10,7 @@ name.
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Callable
 
 from sparqlive.plan.operators.base import FanOut, Leaf, Operator, Order, QuadLeaf, ordered_union, shared
 from sparqlive.plan.operators.closure import Closure
@@ -53,13 +53,16 @@ OPERATORS = (
 _ANSWERS = ("variables", "delta_rule", "pushable", "needed_below", "size", "letter", "words")
 
 
-def complete(table: Container[type[Operator]], where: str) -> None:
-    """Refuses a table without an entry for some operator, when its module is imported."""
+def complete(answer: Callable[[type[Operator]], object], where: str) -> None:
+    """Fails, when a module is imported, if it has no answer for some operator."""
     for operator in OPERATORS:
-        if operator not in table:
+        if not answer(operator):
             raise NotImplementedError(f"{where} has no answer for the operator {operator.__name__}")
 
 
+def _has(name: str) -> Callable[[type[Operator]], bool]:
+    return lambda operator: getattr(operator, name) is not getattr(Operator, name)
+
+
 for _name in _ANSWERS:
-    _default = getattr(Operator, _name)
-    complete([kind for kind in OPERATORS if getattr(kind, _name) is not _default], f"plan/operators: {_name}")
+    complete(_has(_name), f"plan/operators ({_name})")
