@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pyoxigraph as ox
@@ -12,13 +13,16 @@ from pyspark.sql import SparkSession
 
 import sparqlive
 from sparqlive.engine import carry as strategies
-from sparqlive.engine import choice as choosing
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.session import Session
 from sparqlive.store import place, store
 from tests.conftest import times
 from tests.on_spark import LONG
 from tests.store.test_store import quad, query
 
 pytestmark = pytest.mark.spark
+
+FEW = replace(DEFAULT, small_batch=5)
 
 
 @pytest.mark.parametrize("place", ["store", "memory"][: times(1, 2)])
@@ -46,10 +50,9 @@ def test_strategies_take_turns(spark: SparkSession, tmp_path: Path, place: str) 
             session.check()
 
 
-def test_the_choice_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 5)
+def test_the_choice_is_explained() -> None:
     rng = random.Random(6)
-    with sparqlive.open() as session:
+    with Session(tuning=FEW) as session:
         session.view("optional", query("optional"))
         few = session.apply(insert=[quad(rng) for _ in range(3)])
         assert few.choices == {}
@@ -63,10 +66,9 @@ def test_the_choice_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
         session.check()
 
 
-def test_explain_and_stats_tell_the_last_choice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 5)
+def test_explain_and_stats_tell_the_last_choice() -> None:
     rng = random.Random(8)
-    with sparqlive.open() as session:
+    with Session(tuning=FEW) as session:
         view = session.view("optional", query("optional"))
         assert "none yet" in view.explain()
         assert view.stats()["strategy"] == "live"
@@ -161,10 +163,8 @@ def test_an_empty_store_is_loaded_by_spark(spark: SparkSession, tmp_path: Path) 
 
 
 def test_when_spark_fails_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(strategies, "ALWAYS_LIVE", 1)
-    monkeypatch.setattr(choosing, "SPARK_ROWS", 1)
     rng = random.Random(7)
-    with sparqlive.open(bulk="spark") as session:
+    with Session(bulk="spark", tuning=replace(FEW, spark_rows=1)) as session:
         view = session.view("distinct", query("distinct"))
         session.apply(insert=[quad(rng) for _ in range(20)], strategy="live")
         rows, epoch = view.weights(), session.epoch

@@ -5,14 +5,15 @@ from __future__ import annotations
 import pytest
 
 import sparqlive
-from sparqlive.engine.choice import LIVE, LIVE_ROWS, LIVE_STORED_ROWS, SPARK_ROWS, Way, Work, choose, way_of
+from sparqlive.engine.choice import LIVE, Way, Work, choose, way_of
+from sparqlive.runtime.tuning import DEFAULT
 
 DUCKDB, SPARK = Way("duckdb", "duckdb"), Way("spark", "spark")
-BOTH = pytest.mark.parametrize(("way", "most"), [(DUCKDB, LIVE_ROWS), (SPARK, SPARK_ROWS)])
+BOTH = pytest.mark.parametrize(("way", "most"), [(DUCKDB, DEFAULT.live_rows), (SPARK, DEFAULT.spark_rows)])
 
 
 def chosen(changed: int, backend: str | None, quads: int = 1_000_000, derivations: int = 0) -> Way:
-    return choose(Work(changed, quads, derivations), backend)[0]
+    return choose(Work(changed, quads, derivations), backend, DEFAULT)[0]
 
 
 @BOTH
@@ -40,8 +41,9 @@ def test_a_change_as_large_as_the_view_is_a_rebuild(way: Way, most: int) -> None
 
 
 def test_live_carries_less_where_each_change_looks_up_rows() -> None:
-    for changed, way in ((LIVE_STORED_ROWS, LIVE), (LIVE_STORED_ROWS + 1, DUCKDB)):
-        assert choose(Work(changed, 100_000, 0, looks_up_rows=True), "duckdb")[0] == way
+    for more, way in enumerate((LIVE, DUCKDB)):
+        work = Work(DEFAULT.looked_up_rows + more, 100_000, 0, looks_up_rows=True)
+        assert choose(work, "duckdb", DEFAULT)[0] == way
 
 
 @pytest.mark.parametrize(
@@ -65,20 +67,24 @@ def test_live_carries_everything_where_there_is_no_backend() -> None:
 
 
 def test_a_requested_rebuild_runs_where_its_size_suits() -> None:
-    small, large = Work(1, LIVE_ROWS - 1, 0), Work(1, 10 * SPARK_ROWS, 0)
-    assert way_of("rebuild", small, "duckdb") == way_of("rebuild", large, None) == Way("rebuild")
-    assert way_of("rebuild", large, "duckdb") == Way("rebuild", "duckdb")
-    assert way_of("rebuild", large, "spark") == Way("rebuild", "spark")
+    small, large = Work(1, DEFAULT.live_rows - 1, 0), Work(1, 10 * DEFAULT.spark_rows, 0)
+    assert (
+        way_of("rebuild", small, "duckdb", DEFAULT)
+        == way_of("rebuild", large, None, DEFAULT)
+        == Way("rebuild")
+    )
+    assert way_of("rebuild", large, "duckdb", DEFAULT) == Way("rebuild", "duckdb")
+    assert way_of("rebuild", large, "spark", DEFAULT) == Way("rebuild", "spark")
 
 
 @pytest.mark.parametrize("strategy", ["live", "duckdb", "spark"])
 def test_any_other_requested_strategy_is_taken_at_its_word(strategy: str) -> None:
-    assert way_of(strategy, Work(1, 1, 1), "duckdb").strategy == strategy
+    assert way_of(strategy, Work(1, 1, 1), "duckdb", DEFAULT).strategy == strategy
 
 
 def test_the_reasons_are_sentences() -> None:
     assert [
-        choose(Work(changed, quads, derivations), "duckdb")[1]
+        choose(Work(changed, quads, derivations), "duckdb", DEFAULT)[1]
         for changed, quads, derivations in (
             (1_000, 50_000, 0),
             (1_000, 50_000, 2_500_000),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from examples.ecommerce.__main__ import main
 from examples.ecommerce.products import product
 from examples.ecommerce.stream import Shop
 from sparqlive.rdf.changes import read_changes
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.session import Session
 
 pytestmark = pytest.mark.spark
 
@@ -19,8 +23,8 @@ pytestmark = pytest.mark.spark
 def test_the_example_runs_and_can_go_on(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparqlive.engine.carry.ALWAYS_LIVE", 10)
-    monkeypatch.setattr("sparqlive.engine.choice.SPARK_ROWS", 30)
+    tuning = replace(DEFAULT, small_batch=10, spark_rows=30)
+    monkeypatch.setattr("sparqlive.pipeline.job.open_session", partial(Session, tuning=tuning))
     options = ["--products", "60", "--batches", "2", "--directory", str(tmp_path)]
     for goes_on in (False, True):
         assert main([*options, "--master", "local[2]"]) == 0

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, get_args
 
 import pyarrow as pa
 
-from sparqlive.engine.choice import LIVE, SPARK_ROWS, Way, Work, choose, way_of
+from sparqlive.engine.choice import LIVE, Way, Work, choose, way_of
 from sparqlive.engine.export import BulkData
 from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
 from sparqlive.live.content import PlanContent
@@ -63,10 +63,6 @@ BulkChoice = Literal["auto", "duckdb", "spark"]
 Result = TypeVar("Result")
 STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
 
-# A batch of at most this many changed quads is carried live without a choice: it takes milliseconds.
-ALWAYS_LIVE = 256
-SPARK_QUADS = 2_000_000
-"""Where Spark is running, it computes new contents over more quads than this."""
 _LEAST_FILE_MEMORY = 256 << 20
 _TITLES = {"duckdb": "DuckDB", "spark": "Spark"}
 
@@ -167,6 +163,7 @@ class Strategies:
         self._file_memory = max(_LEAST_FILE_MEMORY, memory // 3 if spark is None else 0)
         self._most_workers = max(_FEWEST_WORKERS, memory // _WORKER_BYTES)
         self._data = data
+        self.tuning = data.dictionary.tuning
         if spark is not None:
             _ensure_spark()
         if spark is not None and not isinstance(spark, str) and not hasattr(type(spark), "conf"):
@@ -304,7 +301,8 @@ class Strategies:
             return requested, f"{requested} was requested, and {NOT_HELD}."
         if self.bulk != "auto":
             return self.bulk, f"{NOT_HELD}, and the session uses {self.bulk}."
-        if self.has_spark_setting and (quads > SPARK_QUADS if changes is None else changes > SPARK_ROWS):
+        most = self.tuning.spark_quads if changes is None else self.tuning.spark_rows
+        if self.has_spark_setting and (quads if changes is None else changes) > most:
             return "spark", f"{NOT_HELD}, and the work is large ({changes or quads:,} rows)."
         return "duckdb", f"{NOT_HELD}, and DuckDB is the cheapest for work of this size."
 
@@ -335,7 +333,7 @@ class Strategies:
 
         `undone` are changes that lead from the last epoch back to the epoch of the keeper's contents.
         """
-        is_small = len(changes) <= ALWAYS_LIVE and requested in ("auto", "live")
+        is_small = len(changes) <= self.tuning.small_batch and requested in ("auto", "live")
         batch = None if is_small else _Batch(keeper, changes, undone, requested)
         failed: dict[PlanContent, Exception] = {}
         choices: dict[Maintained, Choice] = {}
@@ -374,9 +372,9 @@ class Strategies:
         derivations = batch.keeper.derivations_of(maintained)
         work = Work(changed, maintained.matching_quads(), derivations, maintained.looks_up_rows)
         if batch.requested == "auto":
-            way, reason = choose(work, self.bulk_backend)
+            way, reason = choose(work, self.bulk_backend, self.tuning)
         else:
-            way = way_of(batch.requested, work, self.bulk_backend)
+            way = way_of(batch.requested, work, self.bulk_backend, self.tuning)
             reason = f"{batch.requested} was requested."
         start = time.perf_counter()
         try:

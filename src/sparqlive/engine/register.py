@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sparqlive.engine.carry import SPARK_QUADS, FileBackend, Strategy
+from sparqlive.engine.carry import FileBackend, Strategy
 from sparqlive.engine.check import wrong_relations
 from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
 from sparqlive.engine.planning import Planning
@@ -358,7 +358,7 @@ class Registration:
         """The backend that computes a new view, or None for this process."""
         strategies = self._writer.strategies
         size = self._writer.quads.size
-        large = size > SPARK_QUADS and strategies.has_started_spark
+        large = size > strategies.tuning.spark_quads and strategies.has_started_spark
         for_spark = size > BULK_QUADS and strategies.bulk == "spark" and "spark" in strategies.carriers
         if strategy == "spark" or (strategy == "auto" and (large or for_spark)):
             strategies.ensure_available("spark")

@@ -46,6 +46,25 @@ class Tuning:
     """The same for batches where Spark's workers read them, which are running already
     (`bench.local_spark`)."""
 
+    # Strategies
+
+    small_batch: int = 256
+    """A batch of at most this many changed quads is carried live without a choice: it takes milliseconds."""
+    live_rows: int = 20_000
+    """Live carries up to this many changed rows of a view, and DuckDB or a rebuild more (`bench.regret`)."""
+    looked_up_rows: int = 8_000
+    """The same for views that look up stored rows for each change, with DISTINCT, MIN or MAX
+    (`bench.regret`)."""
+    quads_to_live_row: int = 100
+    """Live also carries one changed row for this many quads that a view matches: DuckDB scans all of them
+    (`bench.regret`, its 1,000,000 orders)."""
+    spark_rows: int = 200_000
+    """With bulk="spark", Spark carries more changed rows of a view than this, and live all others. It takes
+    about two to six times as long as live there, extrapolated from 40,000 rows, and less memory of this
+    process (`bench.choice`)."""
+    spark_quads: int = 2_000_000
+    """Where Spark is running, it computes new views over more quads than this (`bench.bulk`)."""
+
     # What operators keep
 
     groups_kept: int = 50_000
