@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import pyarrow as pa
-from pyoxigraph import Literal
+from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.bulk.backend import Backend, Function, LaterFrame
 from sparqlive.bulk.dialect import ZERO
@@ -21,7 +21,7 @@ from sparqlive.bulk.solutions import Solutions, column
 from sparqlive.plan import operators as op
 from sparqlive.plan.rewrites.walk import operators_of
 from sparqlive.rdf.dictionary import UNDEF, term_of
-from sparqlive.sparql.algebra import Call, Constant, Expression, Term, Var
+from sparqlive.sparql.algebra import Expression, Term, Var, parts_of
 from sparqlive.sparql.columns import NAMES, SCHEMA, typed
 from sparqlive.sparql.expressions import ExpressionError, compile_condition, compile_expression
 from sparqlive.sparql.values import Value, value_of
@@ -120,21 +120,17 @@ def _constants(plan: op.Operator) -> Iterator[Term]:
     """The terms that a solution can have without the data having them."""
     yield from (Literal(True), Literal(False))
     for operator in operators_of(plan):
-        match operator:
-            case op.Table(_, rows):
-                yield from (term for row in rows for term in row if term is not None)
-            case op.Template(_, _, rows):
-                yield from (term for row in rows for term in row if not isinstance(term, Var))
-            case op.Extend(_, _, expression):
-                yield from _constants_in(expression)
+        if operator.computed:
+            yield from _terms_in(operator)
 
 
-def _constants_in(expression: Expression) -> Iterator[Term]:
-    if isinstance(expression, Constant):
-        yield expression.term
-    elif isinstance(expression, Call):
-        for argument in expression.arguments:
-            yield from _constants_in(argument)
+def _terms_in(item: Any) -> Iterator[Term]:
+    """The terms in an operator's own fields, or in a part of one."""
+    for part in parts_of(item):
+        if isinstance(part, NamedNode | BlankNode | Literal):
+            yield part
+        elif not isinstance(part, op.Operator):
+            yield from _terms_in(part)
 
 
 # In the workers
