@@ -152,7 +152,7 @@ class _Ours:
 
     def facts(self) -> dict[str, Any]:
         view = self._session.views[_VIEW]
-        return {"result_rows": view.content.row_count(), "state_bytes": view.stats()["state_bytes"]}
+        return {"result_rows": view._state.content.row_count(), "state_bytes": view.stats()["state_bytes"]}
 
     def end(self) -> None:
         if _VIEW in self._session.views:

@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.results import Answer, Delta
-from sparqlive.engine.view import Epoch, View
+from sparqlive.engine.view import View
 from sparqlive.errors import (
     BulkFailed,
     CheckFailed,

@@ -31,6 +31,7 @@ from sparqlive.engine.changes import apply_batch, apply_changes, load_files, tex
 from sparqlive.engine.check import check
 from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.empty import warn_empty
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.frames import apply_frames, frames_of
 from sparqlive.engine.graphs import CapturedGraph, sizes_of_graphs
 from sparqlive.engine.limits import Limits
@@ -39,7 +40,7 @@ from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
 from sparqlive.engine.streams import Streams
 from sparqlive.engine.updates import PreparedUpdate, prepare_update, requested_changes
-from sparqlive.engine.view import Epoch, View
+from sparqlive.engine.view import View
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, InvalidChange, Unsupported
 from sparqlive.live.terms import Terms
@@ -646,7 +647,7 @@ class Session:
             notes = {} if settings is None else self._traversal.note(name, settings)
             view = self._registration.register(
                 name, query, base, replace, refresh, strategy, owner, notes, planned
-            )
+            ).public
             self._traversal.begin(view, settings)
             self._links.wake()
         if settings is None and not temporary:  # otherwise its data is still to come, or nobody reads it here

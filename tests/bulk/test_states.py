@@ -80,7 +80,7 @@ def states(session: sparqlive.Session) -> dict[str, dict[tuple[int, ...], int]]:
     return {
         name: dict(rows.items())
         for view in session.views.values()
-        for name, _, rows in view.content.relations()
+        for name, _, rows in view._state.content.relations()
     }
 
 

@@ -144,7 +144,7 @@ def test_tables(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> 
     expected -= set(some[:10])
     assert set(session.quads()) == expected
     session.check()
-    is_held = session.views["join"].content.is_held
+    is_held = session.views["join"]._state.content.is_held
     assert len(calls) == (0 if is_held else 2), "what is held needs the changes in this process"
 
 

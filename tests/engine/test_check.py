@@ -96,7 +96,7 @@ def test_a_wrong_row_is_found(
         for query in [query for query in QUERIES if query.split()[0] == name.split()[0]]:
             session.view(query, text(query), strategy=strategy)
         session.check()
-        content = next(iter(session.views[name].content.stored_parts()))
+        content = next(iter(session.views[name]._state.content.stored_parts()))
         assert content.maintained is not None
         rows = content.maintained.top_state() if content.rows is None else content.rows
         row, weight = max(rows.items())
@@ -132,7 +132,7 @@ def test_a_wrong_hidden_sort_key_is_found(monkeypatch: pytest.MonkeyPatch) -> No
     with sparqlive.open() as session:
         session.apply(insert=f'<{EX}s> <{EX}p2> "text" .')
         view = session.view("ordered", text("ordered"))
-        rows = view.content.rows
+        rows = view._state.content.rows
         assert rows is not None
         [(row, _)] = rows.items()
         rows.stage({row: -1, (*row[:-1], row[0]): 1})
@@ -172,7 +172,7 @@ def test_the_other_backend_recomputes(monkeypatch: pytest.MonkeyPatch, tmp_path:
         session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="duckdb")
         assert recomputed() == ["live"]
         session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="rebuild")
-        ran = session.views["live"].content.maintained
+        ran = session.views["live"]._state.content.maintained
         assert ran is not None
         assert recomputed() == ["duckdb" if ran.evaluator == "live" else "live"]
         session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="live")

@@ -36,9 +36,9 @@ def test_epoch_by_epoch(
     path = tmp_path / "store" if place == "store" else None
     with sparqlive.open(path, default_graph=fixture.default_graph) as session:
         run = start(fixture, session, data_first=True)
-        assert run.view.content.is_held
+        assert run.view._state.content.is_held
         content = session._writer.strategies.contents_by("spark")
-        for part in run.view.content.stored_parts():
+        for part in run.view._state.content.stored_parts():
             found = content(part.name, part.plan)
             assert isinstance(found, Mapping | Run)
             assert not change_between(part.whole(), found)

@@ -85,7 +85,7 @@ def test_the_same_as_held_views(
         for name, query in SHAPES.items():
             for one in (session, held):
                 one.view(name, f"PREFIX : <{PREFIX}> {query}")
-            assert not session.views[name].content.is_held
+            assert not session.views[name]._state.content.is_held
         scans = counted(monkeypatch)
         for epoch in range(4):
             gone = chance.sample(sorted(there), 4)
@@ -108,10 +108,10 @@ def test_totals_of_a_repaired_view_are_not_those_before(tmp_path: Path, small_fi
         session.apply(insert="".join(quads(chance, 300)))
         view = session.view("totals", f"PREFIX : <{PREFIX}> {SHAPES['totals']}")
         store = session._writer.persistence.store  # type: ignore[union-attr]
-        for run in store.catalog.runs(view.content.name):
+        for run in store.catalog.runs(view._state.content.name):
             Path(store.place.path(run.path)).write_bytes(b"")
         assert session.repair() == ["totals"]
-        assert not view.content.is_held
+        assert not view._state.content.is_held
         for _ in range(2):
             session.check()
             session.apply(insert="".join(quads(chance, 8)))

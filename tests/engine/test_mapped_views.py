@@ -53,7 +53,7 @@ def some_quads(chance: random.Random, count: int) -> list[ox.Quad]:
 def mapped(session: sparqlive.Session) -> list[relation.Relation]:
     found = []
     for view in session.views.values():
-        rows = [rows for _, _, rows in view.content.relations() if isinstance(rows, relation.Relation)]
+        rows = [rows for _, _, rows in view._state.content.relations() if isinstance(rows, relation.Relation)]
         found += [one for one in rows if one.run is not None and one.run.is_mapped]
     return found
 
@@ -68,7 +68,7 @@ def test_any_changes_strategies_compactions_and_restarts(tmp_path: Path, seed: i
     try:
         for _ in range(20):
             if waiting and chance.random() < 0.5:
-                assert session.view(*waiting.pop()).content.is_held
+                assert session.view(*waiting.pop())._state.content.is_held
             quads = some_quads(chance, chance.choice((1, 1, 3, 40)))
             strategy = chance.choice(("auto", "live", "duckdb", "rebuild"))
             session.apply(insert=quads[::2], delete=[*quads[1::2], *some_quads(chance, 3)], strategy=strategy)
@@ -78,7 +78,7 @@ def test_any_changes_strategies_compactions_and_restarts(tmp_path: Path, seed: i
                 case 1 | 2:
                     session.close()
                     session = Session(path, memory=chance.choice((0, "1GB")), tuning=SMALL)
-                    assert all(view.content.is_held for view in session.views.values())
+                    assert all(view._state.content.is_held for view in session.views.values())
                 case 3:
                     session.check()
             is_mapped = is_mapped or bool(mapped(session))

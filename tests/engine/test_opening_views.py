@@ -76,7 +76,8 @@ def test_no_read_shows_a_negative_weight(tmp_path: Path, query: str, refresh: st
         session.apply([ox.Quad(A, P, B)])
         view.refresh()
         right = view.weights()
-        held = view.content.rows if view.content.rows is not None else view.content._top()
+        content = view._state.content
+        held = content.rows if content.rows is not None else content._top()
         held.add(dict.fromkeys(dict(held.items()), -2))
         reads = (
             view.weights, lambda: len(view), lambda: list(view), lambda: list(view.solutions()),
@@ -109,7 +110,7 @@ def test_what_check_finds_is_repaired(tmp_path: Path, refresh: str) -> None:
         session.apply([ox.Quad(A, P, B), ox.Quad(B, P, C)])
         view.refresh()
         right = view.weights()
-        content = view.content
+        content = view._state.content
         content.add({row: 1 for row, _ in content.items()})
         with pytest.raises(sparqlive.CheckFailed, match="check --repair"):
             session.check()
@@ -145,7 +146,7 @@ def test_a_content_that_is_not_of_its_epoch_is_computed_again(
                 tables.set_meta("refreshed/late", "2")
                 tables._sealed.delete("meta", "key = ?", (REFRESHES,))
             else:
-                name = session.views["late"].content.name
+                name = session.views["late"]._state.content.name
                 tables.add_delta(name, 2, 2, {})
     with sparqlive.open(tmp_path / "s") as session:
         assert_right(session)

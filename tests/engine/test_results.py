@@ -202,3 +202,14 @@ def test_few_and_many_ordered_rows_have_the_same_order(subjects: int) -> None:
             rows = [line.split(",") for line in answer.serialize("csv").splitlines()[1:]]
             assert found == rows
             assert len(found) == 2 * subjects
+
+
+def test_a_view_shows_what_a_user_may_call() -> None:
+    with sparqlive.open() as session:
+        view = session.view("everything", "SELECT ?s { ?s ?p ?o }")
+        shown = {name for name in dir(view) if not name.startswith("_")}
+        answer = {name for name in dir(session.query("ASK {}")) if not name.startswith("_")}
+    about = {"name", "text", "owner", "temporary", "failure", "since", "follow", "refresh_setting", "ordered"}
+    reading = {"now", "at", "first", "preview", "live", "warn_if_empty", "dictionary", "refresh", "to_spark"}
+    told = {"changes", "changes_after", "changes_to_spark", "explain", "explained", "costs", "stats"}
+    assert shown - answer == about | reading | told

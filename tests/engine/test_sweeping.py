@@ -63,7 +63,7 @@ def test_changing_values_leave_no_terms() -> None:
 
 def test_the_terms_of_views_are_bounded_by_what_they_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Constants, computed terms and aggregates: beside the rows, only the deltas that are kept use terms."""
-    monkeypatch.setattr("sparqlive.engine.view.RETAINED_DELTAS", 10)
+    monkeypatch.setattr("sparqlive.engine.history.RETAINED_DELTAS", 10)
     monkeypatch.setattr(sweeping, "FEW_TERMS", 500)
     with sparqlive.open() as session:
         session.view("texts", f'SELECT ?s ?x {{ ?s <{EX}p1> ?o BIND(CONCAT(?o, "!") AS ?x) }}')
@@ -174,7 +174,7 @@ def test_terms_that_come_back_have_their_ids() -> None:
 
 
 def test_constants_of_plans_have_terms_before_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparqlive.engine.view.RETAINED_DELTAS", 1)
+    monkeypatch.setattr("sparqlive.engine.history.RETAINED_DELTAS", 1)
     with sparqlive.open() as session:
         queries = {
             "bind": f'SELECT ?s ?c {{ ?s <{EX}p1> ?o BIND("constant" AS ?c) }}',
@@ -316,7 +316,7 @@ class History:
     def hold(self) -> None:
         name = self.chance.choice(sorted(self.session.views))
         view = self.session.views[name]
-        if view.deferred is not None:
+        if view._state.deferred is not None:
             view.refresh()
         expected = self.expected(name)
         match self.chance.randrange(5):
@@ -344,14 +344,14 @@ class History:
     def check(self) -> None:
         for name in self.session.views:
             view = self.session.views[name]
-            if view.deferred is not None and view.deferred.gathered:
+            if view._state.deferred is not None and view._state.deferred.gathered:
                 continue
             assert view.weights() == self.expected(name), name
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_random_histories_with_sweeps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparqlive.engine.view.RETAINED_DELTAS", 2)  # so that they use few terms
+    monkeypatch.setattr("sparqlive.engine.history.RETAINED_DELTAS", 2)  # so that they use few terms
     chance = random.Random(seed)
     with sparqlive.open() as session:
         for name, query in QUERIES.items():

@@ -82,7 +82,7 @@ def test_restarts_compactions_strategies_and_groups_that_end(store: Path) -> Non
         session.compact()
         check(session)
     with sparqlive.open(store, memory=0, read_only=True) as reader:
-        assert not reader.views["totals"].content.is_held
+        assert not reader.views["totals"]._state.content.is_held
         check(reader)
         with sparqlive.open(store, memory=0) as session:
             assert len(stored_totals(session)) == 5
@@ -171,13 +171,13 @@ def test_a_view_that_becomes_held_keeps_its_history(store: Path) -> None:
         since = session.epoch
         session.apply(insert=quads(41, 42))
     with sparqlive.open(store, memory="1GB") as session:
-        assert session.views["totals"].content.is_held
+        assert session.views["totals"]._state.content.is_held
         session.apply(insert=quads(43), delete=quads(7), strategy="live")
         check(session)
         for name in QUERIES:
             assert not any(delta.reset for delta in session.views[name].changes(since=since)), name
     with sparqlive.open(store, memory=0) as session:
-        assert not session.views["totals"].content.is_held
+        assert not session.views["totals"]._state.content.is_held
         session.apply(insert=quads(44), delete=quads(43))
         check(session)
         session.drop("same")
@@ -203,7 +203,7 @@ def wrong(store: Path) -> Iterator[sparqlive.Session]:
         session.apply(insert=quads(41))
         assert session._writer.persistence is not None
         catalog = session._writer.persistence.store.catalog
-        name = next(name for name in session.views["totals"].content.totals.values())  # type: ignore[attr-defined]
+        name = next(name for name in session.views["totals"]._state.content.totals.values())  # type: ignore[attr-defined]
         (stored,) = [rows for _, rows in catalog.deltas(name, 0)]
         row = tuple(int(number) for number in stored[0, :-1])
         with catalog.transaction():
@@ -217,7 +217,7 @@ def test_wrong_totals_are_noticed_and_repaired(wrong: sparqlive.Session) -> None
         wrong.check()
     assert wrong.repair() == ["totals", "same"]
     assert wrong.views["totals"].since == since, "its rows were right"
-    assert not wrong.views["totals"].content.is_held
+    assert not wrong.views["totals"]._state.content.is_held
     check(wrong)
     wrong.apply(insert=quads(70), delete=quads(2))
     check(wrong)

@@ -64,17 +64,17 @@ def test_the_choice_says_why(session: sparqlive.Session) -> None:
 def test_a_view_that_fits_is_held(tmp_path: Path) -> None:
     with sparqlive.open(tmp_path, memory="1GB") as session:
         session.apply(insert=VALUES)
-        assert session.view("view", QUERY).content.is_held
+        assert session.view("view", QUERY)._state.content.is_held
 
 
 def test_without_a_store_everything_is_held() -> None:
     with sparqlive.open(memory=0) as session:
-        assert session.view("view", QUERY).content.is_held
+        assert session.view("view", QUERY)._state.content.is_held
 
 
 def test_the_same_query_has_one_content(session: sparqlive.Session) -> None:
     one, other = session.view("one", QUERY), session.view("other", QUERY)
-    assert one.content is other.content
+    assert one._state.content is other._state.content
     session.drop("one")
     session.apply(insert=edges(50, 60))
     assert len(other) == 60
@@ -126,9 +126,9 @@ def test_check_names_the_rows_that_differ(
     view = session.view("view", QUERY)
     monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
     store = session._writer.persistence.store  # type: ignore[union-attr]
-    row = next(view.content.items())[0]
+    row = next(view._state.content.items())[0]
     with store.catalog.transaction():
-        store.catalog.add_delta(view.content.name, session.epoch + 1, 2, {row: 1})
+        store.catalog.add_delta(view._state.content.name, session.epoch + 1, 2, {row: 1})
     with pytest.raises(sparqlive.CheckFailed, match=r"in 1 rows: .*occurs 1 times too often"):
         session.check()
 
@@ -139,7 +139,7 @@ def test_a_reader_streams_and_checks_too(
     session.view("view", QUERY)
     with sparqlive.open(tmp_path, memory=0, read_only=True) as reader:
         view = reader.views["view"]
-        assert not view.content.is_held
+        assert not view._state.content.is_held
         assert len(view) == 50
         epoch = session.apply(insert=edges(50, 51)).number
         assert next(iter(view.changes(epoch - 1, follow=True))).epoch == epoch

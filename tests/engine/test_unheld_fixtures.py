@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("in_files")
 def test_epoch_by_epoch(fixture: Fixture, tmp_path: Path) -> None:
     with sparqlive.open(tmp_path, default_graph=fixture.default_graph, memory=0) as session:
         run = start(fixture, session, data_first=True)
-        assert not run.view.content.is_held
+        assert not run.view._state.content.is_held
         for number, epoch in enumerate(fixture.epochs, 1):
             run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})")
 
@@ -40,7 +40,7 @@ def test_held_and_not_held_take_turns(fixture: Fixture, tmp_path: Path) -> None:
             run = Run(fixture, session, session.views["view"])
             run.sum, run.quads = total, quads
             run.compare(f"reopened before epoch {number}")
-            assert run.view.content.is_held == (limit is None)
+            assert run.view._state.content.is_held == (limit is None)
             strategy = "rebuild" if number % 3 == 0 else "auto"
             run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})", strategy)
             session.compact()

@@ -89,7 +89,7 @@ def _lines(form: str, count: int) -> int:
     with sparqlive.open() as session:
         body = " ".join(form.format(i=i, j=i + 1) for i in range(count))
         view = session.view("v", f"PREFIX : <http://x/> SELECT * {{ ?s :p ?v0 . {body} }}")
-        return sum(source.count("\n") for source in view.content.sources)
+        return sum(source.count("\n") for source in view._state.content.sources)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -91,7 +91,7 @@ def test_views_of_one_shape_are_carried_by_one_plan() -> None:
             session.view(f"v{i}", PREFIX + SHAPES["member"].format(i))
             for i in range(DEFAULT.family_views + 5)
         ]
-        assert len({id(view.content.maintained) for view in views}) == 1
+        assert len({id(view._state.content.maintained) for view in views}) == 1
         session.apply(insert=f"<{EX}a> <{EX}member> <{EX}n3> .\n<{EX}a> <{EX}name> <{EX}b> .")
         assert [view.name for view in views if view.weights()] == ["v3"]
         for view in views[:-1]:
@@ -104,7 +104,7 @@ def test_equal_queries_are_one_content() -> None:
     with sparqlive.open() as session:
         one = session.view("one", PREFIX + "SELECT ?x { ?x :p ?y }")
         two = session.view("two", PREFIX + "SELECT  ?x  WHERE { ?x :p ?y . }")
-        assert one.content is two.content
+        assert one._state.content is two._state.content
         epoch = session.apply(insert=f"<{EX}a> <{EX}p> <{EX}b> .")
         assert epoch.deltas["one"].weights() == epoch.deltas["two"].weights() != {}
         session.drop("one")
@@ -125,8 +125,8 @@ def test_a_product_is_never_stored() -> None:
         assert len(view) == 0
         epoch = session.apply(insert=f"<{EX}on> <{EX}is> <{EX}on> .")
         assert len(epoch.deltas["v"]) == 2500 == len(view)
-        assert isinstance(view.content, Product)
-        assert sum(rows for rows, _ in view.content.sizes().values()) == 101
+        assert isinstance(view._state.content, Product)
+        assert sum(rows for rows, _ in view._state.content.sizes().values()) == 101
         session.check()
         epoch = session.apply(delete=quads[:1])
         assert len(epoch.deltas["v"]) == 50

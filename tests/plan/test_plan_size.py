@@ -186,7 +186,7 @@ def test_a_plan_is_not_hashed_at_each_of_its_operators(monkeypatch: pytest.Monke
 
 def _lines(query: str) -> int:
     with sparqlive.open() as session:
-        return sum(source.count("\n") for source in session.view("v", query).content.sources)
+        return sum(source.count("\n") for source in session.view("v", query)._state.content.sources)
 
 
 def test_views_over_views_are_read_once() -> None:
@@ -196,7 +196,7 @@ def test_views_over_views_are_read_once() -> None:
         for number in range(1, 9):
             graph = f"GRAPH <view:v{number - 1}> {{ ?s :link ?x . ?x :link ?y . ?y :link ?o }}"
             view = session.view(f"v{number}", f"{P}CONSTRUCT {{ ?s :link ?o }} {{ {graph} }}")
-            lines.append(sum(source.count("\n") for source in view.content.sources))
+            lines.append(sum(source.count("\n") for source in view._state.content.sources))
         node = [NamedNode(f"http://x/n{i}") for i in range(3)]
         link = NamedNode("http://x/p")
         session.apply(insert=[Quad(node[i], link, node[(i + 1) % 3]) for i in range(3)])

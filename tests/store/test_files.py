@@ -192,7 +192,7 @@ def test_a_commit_of_files_that_others_wrote(tmp_path: Path) -> None:
     with sparqlive.open(path) as session:
         view = session.view("all", "SELECT ?s ?o { ?s <urn:p> ?o }")
         session.apply(insert='<urn:s> <urn:p> "first" .')
-        relation = view.content.name
+        relation = view._state.content.name
     texts = ["<urn:p>", *(f"<urn:x{number}>" for number in range(1000))]
     p, *ids = map(hash_of, texts)
     pairs = ", ".join(f"({s}, {o})" for s, o in pairwise(ids))

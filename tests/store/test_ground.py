@@ -344,7 +344,7 @@ def test_a_store_of_format_4_is_brought_to_this_one(of_format_4: Path) -> None:
         sparqlive.open(of_format_4, read_only=True)
     with sparqlive.open(of_format_4, memory=0) as session:
         view, data = session.views["group"], set(session.quads())
-        assert not view.content.is_held
+        assert not view._state.content.is_held
         assert [delta.epoch for delta in view.changes(since=1)] == [2], "the history is still there"
         session.apply(insert=[quad(random.Random(123))], delete=list(data)[:20])
         session.check()

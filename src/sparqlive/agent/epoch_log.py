@@ -9,7 +9,7 @@ import time
 from collections import deque
 from typing import Any
 
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 
 EPOCHS = 500
 _COUNTS = 50_000  # changed views, summed over all epochs of the log

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 
 from sparqlive.agent.channel import Channel
 from sparqlive.agent.events import Ending
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.results import Delta
-from sparqlive.engine.view import Epoch, View
+from sparqlive.engine.view import View
 from sparqlive.errors import Error
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ class Hub:
             received = self._received  # read before the inbox is emptied, so that the channels have all of it
             self._drain()
             for channel in list(self._channels.values()):
-                if channel.view.deferred is None:
+                if channel.view.refresh_setting == "immediate":
                     channel.stay_quiet(received)
                 channel.tell()
                 if not channel.readers:

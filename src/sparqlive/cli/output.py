@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from sparqlive.cli.arguments import Format, WrongUsage
-from sparqlive.engine.view import GRAPH_FORMS, Answer, Delta, Epoch, View
+from sparqlive.engine.epoch import Epoch
+from sparqlive.engine.results import GRAPH_FORMS, Answer, Delta
+from sparqlive.engine.view import View
 from sparqlive.opening import say
 from sparqlive.pipeline.progress import solution_count
 from sparqlive.sparql.results import json_delta, tsv_term

@@ -10,7 +10,7 @@ import typer
 
 import sparqlive
 from sparqlive.cli.output import signed_row
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 from sparqlive.pipeline.file import read_pipeline
 from sparqlive.pipeline.job import run_pipeline
 from sparqlive.pipeline.progress import Progress

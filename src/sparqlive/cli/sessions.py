@@ -15,7 +15,7 @@ from typing import Any
 
 import sparqlive
 from sparqlive.cli.arguments import DefaultGraph, Strategy, Syntax
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 from sparqlive.opening import default_graph_of, reading, writing
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch, read_batches
 from sparqlive.rdf.changes import Batch, is_changes_name, parse_changes

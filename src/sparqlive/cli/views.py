@@ -33,7 +33,8 @@ from sparqlive.cli.output import asked_format, print_delta, print_json, say_empt
 from sparqlive.cli.sessions import apply_files, default_graph_value, reading_session, writing_session
 from sparqlive.engine.deferred import Refresh, parse_refresh
 from sparqlive.engine.register import check_view_name
-from sparqlive.engine.view import Delta, View
+from sparqlive.engine.results import Delta
+from sparqlive.engine.view import View
 from sparqlive.opening import reading, say
 from sparqlive.pipeline.progress import Progress, solution_count
 

@@ -17,7 +17,7 @@ from pyoxigraph import NamedNode, Quad
 
 from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.carry import Strategy
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Unsupported
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch

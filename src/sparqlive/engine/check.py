@@ -18,7 +18,7 @@ from typing import Any
 
 from sparqlive.engine.results import TermRow
 from sparqlive.engine.stored_names import all_names
-from sparqlive.engine.view import View
+from sparqlive.engine.view_state import ViewState
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import CheckFailed, ViewFailed
 from sparqlive.live.content import PlanContent
@@ -54,32 +54,32 @@ def check(writer: Writer, union: bool) -> dict[str, tuple[str, ...]]:
     Called under the lock.
     """
     compare = _comparison(writer, union)
-    used = {name: compare(view) for name, view in writer.views.items() if _is_kept(view)}
+    used = {name: compare(view) for name, view in writer.views.by_name.items() if _is_kept(view)}
     if writer.quads.size <= REFERENCE_QUADS:
         for view, content in _unheld_contents(writer):
             _check_unheld(view, content, writer)
     return used
 
 
-def _is_kept(view: View) -> bool:
+def _is_kept(view: ViewState) -> bool:
     """Whether a view is kept up to date; one that was found wrong still is."""
     return view.failure is None or view.is_wrong
 
 
-def _comparison(writer: Writer, union: bool) -> Callable[[View], tuple[str, ...]]:
+def _comparison(writer: Writer, union: bool) -> Callable[[ViewState], tuple[str, ...]]:
     """How a view is compared with its recomputation: raises CheckFailed, or returns what recomputed it."""
     if writer.quads.size > REFERENCE_QUADS:
         writer.quads.check_size()
         return partial(_check_by_backends, writer)
     writer.quads.check()
-    views, dictionary = writer.views, writer.terms.dictionary
+    views, dictionary = writer.views.by_name, writer.terms.dictionary
 
     def reference(numbers: Iterable[tuple[int, int, int, int]]) -> Reference:
         return Reference(dictionary.quads(numbers), union=union, query_of=lambda name: views[name].query)
 
     current = reference(writer.quads)
 
-    def compare(view: View) -> tuple[str, ...]:
+    def compare(view: ViewState) -> tuple[str, ...]:
         is_current = view.epoch == writer.epoch
         _check_by_reference(view, current if is_current else reference(_quads_of(view, writer.quads)))
         return ("reference",)
@@ -87,10 +87,10 @@ def _comparison(writer: Writer, union: bool) -> Callable[[View], tuple[str, ...]
     return compare
 
 
-def _unheld_contents(writer: Writer) -> Iterator[tuple[View, PlanContent]]:
+def _unheld_contents(writer: Writer) -> Iterator[tuple[ViewState, PlanContent]]:
     """Contents that are not held, each once, with a view that has them."""
     seen: set[PlanContent] = set()
-    for view in writer.views.values():
+    for view in writer.views.by_name.values():
         for content in view.content.stored_parts() if _is_kept(view) else ():
             if not content.is_held and content not in seen:
                 seen.add(content)
@@ -107,7 +107,7 @@ def wrong_relations(writer: Writer, union: bool, damaged: Set[str]) -> set[str]:
         if damaged.isdisjoint(all_names(content)):
             found |= _differing(content, writer)[1].keys()
     compare = _comparison(writer, union)
-    for view in writer.views.values():
+    for view in writer.views.by_name.values():
         names = all_names(view.content)
         if _is_kept(view) and view.content.is_held and damaged.isdisjoint(names):
             try:
@@ -121,19 +121,19 @@ def wrong_relations(writer: Writer, union: bool, damaged: Set[str]) -> set[str]:
 
 
 @within_reach()
-def _check_by_reference(view: View, stands: Reference) -> None:
+def _check_by_reference(view: ViewState, stands: Reference) -> None:
     try:
         if isinstance(view.plan, Listing):
             listed = stands.listed(view.query)
-            _compare(view, view.weights(), Counter(listed))
+            _compare(view, view.public.weights(), Counter(listed))
             _compare_order(view, listed)
         else:
-            _compare(view, view.weights(), stands.weights(view.query))
+            _compare(view, view.public.weights(), stands.weights(view.query))
     except ViewFailed as error:  # reading has found it wrong
         raise CheckFailed(str(error)) from error
 
 
-def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
+def _quads_of(view: ViewState, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
     """The quads as of the epoch of a deferred view."""
     assert view.deferred is not None
     unseen = view.deferred.gathered
@@ -144,7 +144,7 @@ def _quads_of(view: View, quads: Quads) -> Iterator[tuple[int, int, int, int]]:
 # By another backend
 
 
-def _check_by_backends(writer: Writer, view: View) -> tuple[str, ...]:
+def _check_by_backends(writer: Writer, view: ViewState) -> tuple[str, ...]:
     if view.is_wrong:
         raise CheckFailed(view.failure)
     by: set[str] = set()
@@ -164,7 +164,7 @@ def _check_by_backends(writer: Writer, view: View) -> tuple[str, ...]:
     return tuple(sorted(by))
 
 
-def _in_store(view: View, content: PlanContent, writer: Writer) -> PlanContent | None:
+def _in_store(view: ViewState, content: PlanContent, writer: Writer) -> PlanContent | None:
     """A content as it is in the store, if it stays there, or if memory has no room for two of it."""
     unheld, budget = writer.views.unheld, writer.budget
     if not content.is_held:
@@ -176,7 +176,7 @@ def _in_store(view: View, content: PlanContent, writer: Writer) -> PlanContent |
 
 
 @contextmanager
-def _as_of(view: View, quads: Quads) -> Iterator[None]:
+def _as_of(view: ViewState, quads: Quads) -> Iterator[None]:
     """Context in which the quads are those of the view's epoch."""
     if view.deferred is None or not view.deferred.gathered:
         yield
@@ -188,7 +188,7 @@ def _as_of(view: View, quads: Quads) -> Iterator[None]:
         quads.add(view.deferred.changes())
 
 
-def _check_content(view: View, content: PlanContent, writer: Writer, evaluator: str) -> None:
+def _check_content(view: ViewState, content: PlanContent, writer: Writer, evaluator: str) -> None:
     terms = Terms(writer.terms.dictionary.extended())
     recomputed: Mapping[Row, int] | Run
     if evaluator == "live":
@@ -207,12 +207,12 @@ def _check_content(view: View, content: PlanContent, writer: Writer, evaluator: 
     for width in (len(view.variables) if is_shown else None, None):
         _compare(
             view,
-            _term_rows(present, differing, view.dictionary, width),
+            _term_rows(present, differing, view.terms.dictionary, width),
             _term_rows(recomputed, differing, terms.dictionary, width),
         )
 
 
-def _check_unheld(view: View, content: PlanContent, writer: Writer) -> str:
+def _check_unheld(view: ViewState, content: PlanContent, writer: Writer) -> str:
     """Compares in the store: a backend recomputes all relations, and joins them with the stored rows.
 
     Returns the backend's name.
@@ -228,7 +228,7 @@ def _check_unheld(view: View, content: PlanContent, writer: Writer) -> str:
             f"{_REMEDY}"
         )
     count, missing = differing[content.name]
-    shown = {tuple(map(view.dictionary.term, row)): weight for row, weight in missing.items()}
+    shown = {tuple(map(view.terms.dictionary.term, row)): weight for row, weight in missing.items()}
     examples = "; ".join(
         f"({', '.join('UNDEF' if term is None else str(term) for term in row)}) occurs {abs(weight)} times "
         f"{'too rarely' if weight > 0 else 'too often'}"
@@ -265,12 +265,12 @@ def _term_rows(
     return found
 
 
-def _in_order(view: View) -> list[TermRow]:
+def _in_order(view: ViewState) -> list[TermRow]:
     """The solutions of a view with an ORDER BY, sorted by the definition of the order."""
     assert isinstance(view.plan, Listing)
     variables = kept_of(view.plan).variables
     places = [(variables.index(variable), descending) for variable, descending in view.plan.order]
-    dictionary = view.dictionary
+    dictionary = view.terms.dictionary
     values = {number: _value(dictionary, number) for row, _ in view.content.items() for number in row}
     items = list(view.content.items())
     width = len(view.variables)
@@ -288,7 +288,7 @@ def _value(dictionary: Dictionary, number: int) -> Value | None:
 # Comparing
 
 
-def _compare(view: View, weights: Mapping[TermRow, int], expected: Mapping[Any, int]) -> None:
+def _compare(view: ViewState, weights: Mapping[TermRow, int], expected: Mapping[Any, int]) -> None:
     if weights == expected:
         return
     rows = [row for row in {*weights, *expected} if weights.get(row, 0) != expected.get(row, 0)]
@@ -303,8 +303,8 @@ def _compare(view: View, weights: Mapping[TermRow, int], expected: Mapping[Any, 
     )
 
 
-def _compare_order(view: View, expected: Sequence[TermRow]) -> None:
-    listed = [tuple(solution.get(name) for name in view.variables) for solution in view.solutions()]
+def _compare_order(view: ViewState, expected: Sequence[TermRow]) -> None:
+    listed = [tuple(solution.get(name) for name in view.variables) for solution in view.public.solutions()]
     for place, (row, other) in enumerate(zip(listed, expected, strict=True), 1):
         if row != other:
             shown = [", ".join("UNDEF" if term is None else str(term) for term in r) for r in (row, other)]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.carry import Strategy, failure_of
 from sparqlive.engine.changes import commit_by_workers, load_into_blank, text_bytes
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error
 from sparqlive.numbers import short_repr

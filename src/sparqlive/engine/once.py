@@ -70,7 +70,7 @@ def query_once(
         else:
             captured, terms = view.captured(), view.terms.captured()
             if stream or timeout_seconds is None:
-                reason = partial(getattr, view, "hint")
+                reason = partial(getattr, view.public, "hint")
                 return Answer(parsed, plan, captured, terms, epoch, view.name, why_empty=reason)
             rows, row_limit = rows_in(captured()), None
     if view is None:

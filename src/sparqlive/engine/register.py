@@ -21,7 +21,7 @@ from sparqlive.engine.check import wrong_relations
 from sparqlive.engine.deferred import Deferred, Refresh, check_refresh, stored_refresh
 from sparqlive.engine.planning import Planning
 from sparqlive.engine.stored_names import all_names
-from sparqlive.engine.view import View
+from sparqlive.engine.view_state import ViewState
 from sparqlive.engine.views import readable
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, ViewExists
@@ -181,7 +181,7 @@ class Registration:
         owner: str | None,
         notes: Mapping[str, str],
         planned: PlannedView,
-    ) -> View:
+    ) -> ViewState:
         """Returns the view of this name and query, registered if it does not exist; see `Session.view`.
 
         The store records `notes` and the owner with a new view.
@@ -381,10 +381,10 @@ class Registration:
         deferred: Deferred | None,
         owner: str | None,
         terms: Terms | None = None,
-    ) -> View:
+    ) -> ViewState:
         if terms is not None and not terms.dictionary.is_swept:
             terms.dictionary.give_back()
-        view = View(self._writer, name, text, query, plan, content, deferred, owner, terms)
+        view = ViewState(self._writer, name, text, query, plan, content, deferred, owner, terms)
         self._views.add(view)
         return view
 
@@ -393,7 +393,7 @@ class Registration:
         writer = self._writer
         with writer.lock, uninterrupted:
             writer.ensure_open()
-            view = self._views[name]
+            view = self._views.state(name)
             self._views.check_not_read(name)
             if writer.persistence is not None and not view.temporary:
                 writer.persistence.drop(name, view.content, writer.epoch)
@@ -422,14 +422,14 @@ class Registration:
                 keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
             for view in recomputed:
-                view.moved()
-                view.begin_history(self._saved(persistence, view, damaged))
+                view.history.move_to_store()
+                view.history.begin(self._saved(persistence, view, damaged))
             if unheld:
                 assert persistence is not None
                 self._repair_in_store(persistence, unheld, damaged)
             return [view.name for view in stale]
 
-    def _repaired_by_files(self, persistence: Persistence | None, view: View, damaged: Set[str]) -> bool:
+    def _repaired_by_files(self, persistence: Persistence | None, view: ViewState, damaged: Set[str]) -> bool:
         """Computes a held content again from files to files, if memory has no room for it."""
         kept, unheld = rewrite(kept_of(view.plan)), self._views.unheld
         if persistence is None or unheld is None or view.temporary or view.deferred is not None:
@@ -441,31 +441,33 @@ class Registration:
         with unheld.computed(kept, self._by_files("auto"), why, for_live=True) as content:
             since = persistence.save(view.name, content, self._writer.epoch)
             self._views.give(view, self._mapped(self._views.keeper, content))
-        view.moved()
-        view.begin_history(since)
+        view.history.move_to_store()
+        view.history.begin(since)
         return True
 
     def _saved(
-        self, persistence: Persistence | None, view: View, damaged: Set[str], since: int | None = None
+        self, persistence: Persistence | None, view: ViewState, damaged: Set[str], since: int | None = None
     ) -> int:
         """Stores the recomputed content of a view, if there is a store; returns where its history starts."""
         if persistence is None or view.temporary:
             return view.epoch
         return persistence.save(view.name, view.content, view.epoch, damaged, since, view.deferred)
 
-    def _repair_in_store(self, persistence: Persistence, views: Sequence[View], damaged: Set[str]) -> None:
+    def _repair_in_store(
+        self, persistence: Persistence, views: Sequence[ViewState], damaged: Set[str]
+    ) -> None:
         """Computes damaged relations of contents that are not held again. If it fails, opening does it."""
         lost = {view: damaged & all_names(view.content) for view in views}
         without_history = [view for view in views if not all(map(is_of_totals, lost[view]))]
         persistence.forget(set[str]().union(*lost.values()), [view.name for view in without_history])
         for view in without_history:
-            view.begin_history(self._writer.epoch)
+            view.history.begin(self._writer.epoch)
         for view in views:
             kept, why = rewrite(kept_of(view.plan)), view.content.why
-            content, since = self._unheld_content(persistence, view.name, kept, view.since, why)
+            content, since = self._unheld_content(persistence, view.name, kept, view.history.since, why)
             self._views.give(view, content)
-            view.moved()
-            view.begin_history(since)
+            view.history.move_to_store()
+            view.history.begin(since)
 
     # Views of a store
 
@@ -495,12 +497,12 @@ class Registration:
             content.reserve(needed)
         content.computed_by(None)
         view = self._add(name, text, parsed, plan, content, deferred, persistence.store.catalog.owner(name))
-        view.begin_history(since)
+        view.history.begin(since)
         if not persistence.has(content):
             if read_only:
                 view.fail(f"View {name!r} is not available yet: the store's writer has to recompute it.")
             else:
-                view.begin_history(self._saved(persistence, view, frozenset(), since))
+                view.history.begin(self._saved(persistence, view, frozenset(), since))
 
     def _stored_content(
         self, persistence: Persistence, name: str, kept: Operator, deferred: Deferred | None
@@ -588,4 +590,4 @@ class Registration:
             for view, deferred in views.later.items():
                 persistence.load_deferred(view.name, deferred)
             for view in views.by_name.values():
-                view.moved()
+                view.history.move_to_store()

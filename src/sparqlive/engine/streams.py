@@ -13,8 +13,8 @@ from urllib.parse import quote
 from pyoxigraph import NamedNode
 
 from sparqlive.engine.carry import failure_of
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.frames import column_names
-from sparqlive.engine.view import Epoch
 from sparqlive.errors import Error
 from sparqlive.numbers import short_repr
 from sparqlive.rdf.frames import FrameColumns, frame_columns, is_spark_frame, operation_column

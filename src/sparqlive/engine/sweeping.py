@@ -122,7 +122,7 @@ class Sweeper:
     def used_bytes(self) -> int:
         """The memory of terms, and of the deltas that are held."""
         terms = sum(terms.dictionary.nbytes for terms in (self._writer.terms, *self._temporary_terms()))
-        return terms + sum(view.history_bytes for view in self._writer.views.by_name.values())
+        return terms + sum(view.history.nbytes for view in self._writer.views.by_name.values())
 
     def _used(self) -> Iterator[Column]:
         writer = self._writer
@@ -134,7 +134,7 @@ class Sweeper:
             yield from _ids_in(changes)
         yield from self.deltas.ids()
         for view in writer.views.by_name.values():
-            for delta in view.history():
+            for delta in view.history.deltas:
                 yield from _ids_in(delta.rows)
         maintained, plans = dict[Any, None](), dict[int, Any]()
         for content, views in writer.views.readers.items():

@@ -6,7 +6,7 @@ over, or writes them to a file if they are many.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,11 +17,12 @@ import pyarrow.parquet as pq
 from pyoxigraph import DefaultGraph, Quad
 
 from sparqlive.errors import HistoryGone, Unsupported
-from sparqlive.sparql.column_names import check_column_names
+from sparqlive.sparql.arrow import Tables
+from sparqlive.sparql.column_names import EPOCH, WEIGHT, check_column_names
 
 if TYPE_CHECKING:
-    from sparqlive.engine.results import Readable
-    from sparqlive.engine.view import View
+    from sparqlive.engine.results import Delta, Readable
+    from sparqlive.engine.view_state import ViewState
     from sparqlive.engine.writer import Writer
     from sparqlive.store.catalog import Catalog
 
@@ -30,12 +31,12 @@ _POSITION = "_position"
 _NUMBERS = count()
 
 
-def view_to_spark(writer: Writer, view: View, epoch: int | None, typed: bool, weights: bool) -> Any:
+def view_to_spark(view: ViewState, epoch: int | None, typed: bool, weights: bool) -> Any:
     """A snapshot of a view."""
-    at = view.epoch if epoch is None else epoch
+    writer, at = view.writer, view.epoch if epoch is None else epoch
     if writer.persistence is None or view.temporary or view.form == "ASK":
-        answer = view.now() if at == view.epoch else view.at(at)
-        return _handed_over(writer, answer, typed, weights, view.ordered and not weights)
+        answer = view.public.now() if at == view.epoch else view.public.at(at)
+        return _handed_over(writer, answer, typed, weights, view.columns.is_ordered and not weights)
     ensure_epoch(view, at, writer.persistence.store.catalog)
     if not view.variables and not weights:
         raise Unsupported("The view has no columns. Pass weights=True for their number.")
@@ -44,17 +45,29 @@ def view_to_spark(writer: Writer, view: View, epoch: int | None, typed: bool, we
     return frame.drop("_epoch") if weights else frame
 
 
-def changes_to_spark(writer: Writer, view: View, since: int, typed: bool) -> Any:
+def changes_to_spark(view: ViewState, since: int, typed: bool) -> Any:
     """The changes of a view after an epoch."""
+    writer = view.writer
     if writer.persistence is not None and not view.temporary:
         if since < view.epoch:
             ensure_epoch(view, since, writer.persistence.store.catalog)
         ensure_changes(view)
         return _of_store(writer, {"view": view.name, "since": since, "typed": typed})
-    _, deltas = view.changes_after(since)
+    _, deltas = view.history.now_after(since)
     if deltas is None:
         raise HistoryGone(f"The changes of view {view.name!r} after epoch {since} are no longer kept.")
-    return _frame(writer, view.changes_table(deltas, typed), ordered=False)
+    return _frame(writer, _changes_table(view, deltas, typed), ordered=False)
+
+
+def _changes_table(view: ViewState, deltas: Sequence[Delta], typed: bool) -> pa.Table:
+    """Deltas as an Arrow table with the columns `_epoch` and `_weight`."""
+    check_column_names(view.variables, EPOCH, WEIGHT)
+    width = len(view.variables)
+    blocks = [(delta.epoch, block) for delta in deltas for block in delta.blocks(width)]
+    texts = view.terms.dictionary.texts
+    tables = Tables(view.variables, [block for _, block in blocks], texts, typed, weights=True)
+    writer = [number for number, block in blocks for _ in range(len(block.weights))]
+    return tables.table().add_column(width, EPOCH, pa.array(writer, pa.int64()))
 
 
 def quads_to_spark(writer: Writer, quads: Iterable[Quad]) -> Any:
@@ -70,18 +83,18 @@ def quads_to_spark(writer: Writer, quads: Iterable[Quad]) -> Any:
     return _frame(writer, table, ordered=False)
 
 
-def ensure_epoch(view: View, epoch: int, catalog: Catalog) -> None:
+def ensure_epoch(view: ViewState, epoch: int, catalog: Catalog) -> None:
     """Rejects an epoch from which a view of a store cannot be read."""
     if epoch > view.epoch:
         raise HistoryGone(f"Epoch {epoch} does not exist yet: view {view.name!r} is at epoch {view.epoch}.")
-    start = max(view.since, catalog.history_start())
+    start = max(view.history.since, catalog.history_start())
     if epoch < start and epoch != view.epoch:
         raise HistoryGone(
             f"View {view.name!r} cannot be read from epoch {epoch}: its history starts at epoch {start}."
         )
 
 
-def ensure_changes(view: View) -> None:
+def ensure_changes(view: ViewState) -> None:
     """Rejects a view whose stored deltas have other columns than its solutions."""
     if len(view.content.plan.variables) != len(view.variables):
         raise Unsupported(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from sparqlive.engine.deferred import Deferred
 from sparqlive.engine.results import GRAPH_FORMS
 from sparqlive.engine.view import View
+from sparqlive.engine.view_state import ViewState
 from sparqlive.errors import Error, StoreFailed, UnknownView, Unsupported
 from sparqlive.live.content import PlanContent
 from sparqlive.live.keeper import Keeper
@@ -37,12 +38,16 @@ class Views(Mapping[str, View]):
         """Keeps the contents of temporary views, which share nothing with others."""
         self.unheld: Unheld | None = None
         """Keeps the contents that stay in the store, if there is one."""
-        self.by_name: dict[str, View] = {}
-        self.readers: dict[PlanContent, list[View]] = {}
-        self.later: dict[View, Deferred] = {}
+        self.by_name: dict[str, ViewState] = {}
+        self.readers: dict[PlanContent, list[ViewState]] = {}
+        self.later: dict[ViewState, Deferred] = {}
         self._observers: list[Callable[[View], None]] = []
 
     def __getitem__(self, name: str) -> View:
+        return self.state(name).public
+
+    def state(self, name: str) -> ViewState:
+        """A view as the engine keeps it."""
         try:
             return self.by_name[name]
         except KeyError:
@@ -65,36 +70,36 @@ class Views(Mapping[str, View]):
         """Sets what keeps the contents that stay in the store."""
         self.unheld = unheld
 
-    def add(self, view: View) -> None:
+    def add(self, view: ViewState) -> None:
         if (known := self.by_name.get(view.name)) is not None:
-            known.end_history()
+            known.history.end()
         self.by_name[view.name] = view
         self.readers.setdefault(view.content, []).append(view)
         if view.deferred is not None:
             self.later[view] = view.deferred
 
-    def give(self, view: View, content: PlanContent) -> None:
+    def give(self, view: ViewState, content: PlanContent) -> None:
         """Gives a view, whose content was released, another content."""
         view.read(content)
         self.readers.setdefault(content, []).append(view)
 
-    def remove(self, name: str) -> View:
+    def remove(self, name: str) -> ViewState:
         """Removes a view."""
         view = self.by_name.pop(name)
-        view.end_history()
+        view.history.end()
         self.release(view)
         return view
 
-    def release(self, view: View) -> None:
+    def release(self, view: ViewState) -> None:
         """Releases a view's content, stops its timer and notifies the observers."""
         if not self.release_content(view):
             return
         if view.deferred is not None:
             self.later.pop(view).stop()
         for observer in self._observers:
-            observer(view)
+            observer(view.public)
 
-    def release_content(self, view: View) -> bool:
+    def release_content(self, view: ViewState) -> bool:
         """Releases a view's content; returns False if that was done before."""
         readers = self.readers.get(view.content, [])
         if view not in readers:
@@ -105,7 +110,7 @@ class Views(Mapping[str, View]):
         self.keeper_of(view).release(view.content)
         return True
 
-    def keeper_of(self, view: View) -> Keeper | Unheld:
+    def keeper_of(self, view: ViewState) -> Keeper | Unheld:
         if view.temporary:
             return self.temporary
         if not view.content.is_held:
@@ -113,7 +118,7 @@ class Views(Mapping[str, View]):
             return self.unheld
         return self.keeper if view.deferred is None else view.deferred.keeper
 
-    def standing(self, form: str, wanted: Spelling, epoch: int) -> View | None:
+    def standing(self, form: str, wanted: Spelling, epoch: int) -> ViewState | None:
         """Returns a view whose content at an epoch is the result of a query of this form and spelling."""
         for view in self.by_name.values():
             if view.form == form and view.failure is None and view.epoch == epoch and view.spelling == wanted:
@@ -124,7 +129,7 @@ class Views(Mapping[str, View]):
 
     def graph_of(self, name: str) -> Operator:
         """Returns the plan of a view's graph, for a query that reads `GRAPH <view:name>`."""
-        view = self[name]
+        view = self.state(name)
         if view.form not in GRAPH_FORMS:
             raise Error(
                 f"View {name!r} has no graph: only CONSTRUCT and DESCRIBE views can be read as "
@@ -144,14 +149,14 @@ class Views(Mapping[str, View]):
                     f"View {name!r} would read its own graph{through}. Views that depend on themselves are "
                     f"not supported."
                 )
-            for further in views_read(self[other].query) if other in self.by_name else ():
+            for further in views_read(self.by_name[other].query) if other in self.by_name else ():
                 if further not in ways:  # visit each view once, however many ways lead to it
                     ways[further] = (*ways[other], other)
                     waiting.append(further)
 
     def check_not_read(self, name: str) -> None:
         """Rejects dropping or replacing a view whose graph other views read."""
-        readers = [view.name for view in self.values() if name in views_read(view.query)]
+        readers = [view.name for view in self.by_name.values() if name in views_read(view.query)]
         if readers:
             raise Error(
                 f"View {name!r} is read by view {readers[0]!r} as <view:{name}>. Drop {readers[0]!r} first, "

@@ -36,12 +36,13 @@ from sparqlive.engine.carry import (
     Outcome,
     Strategies,
 )
+from sparqlive.engine.epoch import Deltas, Epoch
 from sparqlive.engine.export import BulkData
 from sparqlive.engine.incoming import reading
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.results import Delta
 from sparqlive.engine.sweeping import Sweeper
-from sparqlive.engine.view import Deltas, Epoch, View
+from sparqlive.engine.view_state import ViewState
 from sparqlive.engine.views import Views
 from sparqlive.errors import Closed, Error, Timeout
 from sparqlive.live.content import PlanContent
@@ -266,7 +267,7 @@ class Writer:
             for content, rows in results.items()
             if rows
             for view in readers.get(content, ())
-            if (delta := view.record(number, rows))
+            if (delta := view.history.record(number, rows))
         }
         self._keeper.commit()
         if self._temporary.is_used:
@@ -406,7 +407,7 @@ class Writer:
                 if maintained in carried.choices:
                     choices.update({view.name: carried.choices[maintained] for view in views})
         for name, choice in choices.items():
-            self.views[name].chose(number, choice)
+            self.views.by_name[name].chose(number, choice)
         return choices
 
     @contextmanager
@@ -465,16 +466,16 @@ class Writer:
 
     # Deferred views
 
-    def refresh(self, view: View) -> Delta:
+    def refresh(self, view: ViewState) -> Delta:
         """Brings a deferred view to the current epoch; see `View.refresh`."""
         with self.lock, uninterrupted, collector_paused():
             deferred = view.deferred
             # A timer may end while its view is being dropped or replaced: the new view has the same name.
             if deferred is None or view not in self.views.later or self.closed:
-                return view.no_change(view.epoch)
+                return view.history.no_change(view.epoch)
             deferred.stop()
             if not deferred.gathered:
-                return view.no_change(view.epoch)
+                return view.history.no_change(view.epoch)
             begun = time.perf_counter()
             with deferred.carried(self.epoch, self.strategies) as carried:
                 if self.persistence is not None:
@@ -482,7 +483,7 @@ class Writer:
             for choice in carried.choices.values():
                 view.chose(self.epoch, choice)
             rows = carried.deltas.get(view.content)
-            delta = view.record(self.epoch, rows) if rows else view.no_change(self.epoch)
+            delta = view.history.record(self.epoch, rows) if rows else view.history.no_change(self.epoch)
             self._mark_failed(carried.failed, self.epoch)
             self._advanced.notify_all()
             seconds, strategy = time.perf_counter() - begun, carried.summary()
@@ -490,7 +491,7 @@ class Writer:
             self._notify(Epoch(self.epoch, 0, 0, 0, deltas, strategy, seconds=seconds))
             return delta
 
-    def start_clock(self, view: View) -> None:
+    def start_clock(self, view: ViewState) -> None:
         """Starts the timer that refreshes a deferred view."""
         if view.deferred is not None:
             view.deferred.start(partial(self._refresh_due, view))
@@ -505,7 +506,7 @@ class Writer:
         for deferred in self.views.later.values():
             deferred.stop()
 
-    def _refresh_due(self, view: View) -> None:
+    def _refresh_due(self, view: ViewState) -> None:
         """Refreshes a view when its timer ends; after a failure, starts the timer again."""
         try:
             self.refresh(view)
@@ -571,18 +572,7 @@ class Writer:
             return nullcontext()
         return self.persistence.pins.pinned()
 
-    def history_start(self) -> int | None:
-        """The epoch after which the store keeps deltas; None without a store."""
-        return None if self.persistence is None else self.persistence.store.catalog.history_start()
-
-    def history(
-        self, content: PlanContent, since: int, until: int
-    ) -> Iterator[tuple[int, Mapping[Row, int]]]:
-        """The stored deltas of a content after epoch `since`, up to epoch `until`."""
-        if self.persistence is not None and since < until:
-            yield from self.persistence.history(content, since, until)
-
-    def wait_beyond(self, view: View, epoch: int) -> bool:
+    def wait_beyond(self, view: ViewState, epoch: int) -> bool:
         """Waits until a view is at a later epoch; returns False when the session is closed."""
         with self._advanced:
             self._waiting += 1

@@ -18,7 +18,8 @@ from importlib.util import find_spec
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sparqlive.engine.view import Epoch, View
+from sparqlive.engine.epoch import Epoch
+from sparqlive.engine.view import View
 from sparqlive.errors import Error, ViewExists
 from sparqlive.opening import default_graph_of, say, writing
 from sparqlive.pipeline.file import ChangesSource, Pipeline, SparkSource

@@ -18,7 +18,7 @@ from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElaps
 from rich.progress import Progress as Bars
 from rich.text import Text
 
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 
 _VIEWS_SHOWN = 6
 _QUIET_SECONDS = 1.0

@@ -65,7 +65,7 @@ class SourcesFromView:
 
     def values(self) -> set[str]:
         """Returns the current addresses of the variable. The caller holds the lock."""
-        view = self._links.writer.views.by_name.get(self.view)
+        view = self._links.writer.views.get(self.view)
         if view is not self._followed:  # dropped, replaced, or seen for the first time
             self._followed, self._at = view, -1
             self._counts.clear()

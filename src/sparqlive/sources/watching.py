@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pyoxigraph import DefaultGraph, NamedNode, Quad
 
 from sparqlive.engine.batches import Batch, encode_changes
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Closed, Error, StoreFailed
 from sparqlive.numbers import seconds

@@ -236,18 +236,18 @@ class Planner:
 
     def snapshot(self, name: str, epoch: int | None = None) -> Plan:
         """A view at an epoch, by default its last one."""
-        view = self._session.views[name]
+        view = self._session.views[name]._state
         at = view.epoch if epoch is None else epoch
         ensure_epoch(view, at, self._store.catalog)
         parts = None
-        if not view.ordered:
+        if not view.columns.is_ordered:
             parts = parts_of(self._store.place, self._store.catalog, view.content.name, at)
         pieces = [Piece(at, view=name)] if parts is None else _pieces(parts, at)
         return self._plan(view.content.name, view.variables, at, pieces)
 
     def changes(self, name: str, since: int, until: int | None = None) -> Plan:
         """The changes of a view after an epoch, up to another."""
-        view = self._session.views[name]
+        view = self._session.views[name]._state
         last = view.epoch if until is None else until
         if since < last:
             ensure_epoch(view, since, self._store.catalog)

@@ -454,7 +454,7 @@ def test_a_view_that_fails_is_told_with_a_last_event(
 
     with reading(client, "/views/v/changes") as reader:
         reader.next()
-        (maintained,) = view.content.carried_by()
+        (maintained,) = view._state.content.carried_by()
         monkeypatch.setattr(type(maintained), "delta", fails)
         session.apply(insert=triple("a", 1))
         told = ended(reader)

@@ -22,7 +22,7 @@ from sparqlive.agent.negotiation import FORMAT, GRAPH_TYPES, choose_type
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.routes.protocol import epoch_response, iri_of
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 from sparqlive.web.document import SYNTAXES, Room, read_body
 from sparqlive.web.network import Response as Document
 

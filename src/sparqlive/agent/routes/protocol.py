@@ -33,8 +33,8 @@ from sparqlive.agent.negotiation import (
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.agent.url_encoded import pairs_of
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.updates import prepare_update
-from sparqlive.engine.view import Epoch
 from sparqlive.numbers import parse_seconds
 from sparqlive.sparql.algebra import Dataset
 from sparqlive.web.headers import type_and_parameters

@@ -24,7 +24,7 @@ from sparqlive.agent.bodies import save_body, short_type, type_of
 from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused, problem_status
 from sparqlive.agent.routes.protocol import epoch_json, iri_of
-from sparqlive.engine.view import Epoch
+from sparqlive.engine.epoch import Epoch
 from sparqlive.errors import Error
 
 TYPES: Mapping[str, str] = {

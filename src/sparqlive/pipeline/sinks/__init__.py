@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from sparqlive.engine.view import Answer, Delta, TermRow, View
+from sparqlive.engine.results import Answer, Delta, TermRow
+from sparqlive.engine.view import View
 from sparqlive.errors import Error
 from sparqlive.pipeline.sinks.delta_lake import DeltaLakeSink
 from sparqlive.pipeline.sinks.json_lines import JsonLinesSink

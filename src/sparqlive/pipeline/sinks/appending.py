@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO, ClassVar
 
-from sparqlive.engine.view import Answer
+from sparqlive.engine.results import Answer
 from sparqlive.errors import Error
 from sparqlive.store.place import sync
 

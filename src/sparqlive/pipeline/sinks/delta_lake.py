@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from sparqlive.engine.view import FORMS, Answer, TermRow
+from sparqlive.engine.results import FORMS, Answer, TermRow
 from sparqlive.errors import Error
 from sparqlive.sparql.arrow import schema, table
 from sparqlive.sparql.column_names import WEIGHT, check_column_names

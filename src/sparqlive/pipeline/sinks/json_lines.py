@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import BinaryIO, ClassVar
 
-from sparqlive.engine.view import FORMS, TermRow
+from sparqlive.engine.results import FORMS, TermRow
 from sparqlive.pipeline.sinks.appending import AppendingSink
 from sparqlive.sparql.results import json_delta
 

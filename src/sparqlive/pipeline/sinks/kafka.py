@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
-from sparqlive.engine.view import FORMS, Answer, TermRow
+from sparqlive.engine.results import FORMS, Answer, TermRow
 from sparqlive.errors import Error
 from sparqlive.sparql.results import json_row
 

@@ -17,7 +17,7 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparqlive.engine.view import FORMS, Answer, TermRow
+from sparqlive.engine.results import FORMS, Answer, TermRow
 from sparqlive.sparql.arrow import table, typed_table
 from sparqlive.sparql.column_names import WEIGHT, check_column_names
 from sparqlive.store.place import sync

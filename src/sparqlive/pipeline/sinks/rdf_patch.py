@@ -13,7 +13,7 @@ from typing import BinaryIO, ClassVar
 
 from pyoxigraph import Quad
 
-from sparqlive.engine.view import GRAPH_FORMS, TermRow
+from sparqlive.engine.results import GRAPH_FORMS, TermRow
 from sparqlive.pipeline.sinks.appending import AppendingSink
 from sparqlive.rdf.changes import Batch, write_patch
 

@@ -71,10 +71,12 @@ class LinkFollower:
         self._traversal = traversal
         self._mentioned: dict[str | None, Mentions] = {}
         self._outside: dict[str | None, Counter[str]] = {}
-        self._matcher = Matcher(steps_of(view.query), settings.predicates, traversal.dictionary)
+        self.state = traversal.writer.views.state(view.name)
+        query = self.state.query
+        self._matcher = Matcher(steps_of(query), settings.predicates, traversal.dictionary)
         self._starts: Mentions = {}
         self.refused: dict[str, str] = {}
-        for iri in starts_of(view.query):
+        for iri in starts_of(query):
             if iri.startswith(ADDRESSES):
                 self._mention(self._starts, self._outside.setdefault(None, Counter()), iri, 1)
         self.reached = _ReachedDocuments({}, [], {})
@@ -325,7 +327,7 @@ class Traversal:
         if LINKS.value not in self.writer.assertions:
             self.writer.assertions.add(LINKS.value)
         following = self._followings[view.name] = LinkFollower(self, view, settings)
-        view.follow_links(following)
+        following.state.follow_links(following)
         if self.feeds.watching:
             following.begin(self.writer)
             following.reach(self.sources)
@@ -338,7 +340,7 @@ class Traversal:
             ended = self._followings.pop(name, None)
             if ended is None:
                 return
-            ended.view.follow_links(None)
+            ended.state.follow_links(None)
             self.writer.commit(Batch(notes=self.note(name, None)))
             if self.feeds.watching or not self._followings:
                 self._step()

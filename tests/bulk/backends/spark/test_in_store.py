@@ -134,7 +134,7 @@ def test_no_rows_pass_through_the_driver(
         with monkeypatch.context() as patch:
             patch.setattr(strategies, "_file_backend", lambda *_: ("duckdb", ""))
             session.check()
-        catalog, content = session._writer.persistence.store.catalog, session.views["join"].content  # type: ignore[union-attr]
+        catalog, content = session._writer.persistence.store.catalog, session.views["join"]._state.content  # type: ignore[union-attr]
         row, _ = next(content.items())
         with catalog.transaction():
             catalog.add_delta(content.name, session.epoch + 1, 3, {row: 1})
