@@ -11,13 +11,15 @@ from typing import Any
 
 import pyarrow as pa
 
+from sparqlive.bulk import stored_totals
+from sparqlive.bulk.aggregate import totals as totals_of
 from sparqlive.bulk.backend import Later
 from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
-from sparqlive.bulk.evaluate import ResultTables, evaluate
-from sparqlive.bulk.scan import SessionTables
-from sparqlive.bulk.stored_totals import columns
-from sparqlive.bulk.totals import TotalsOf, are_complete
+from sparqlive.bulk.evaluate import Evaluation, ResultTables, evaluate, rows_of_table, table_columns
+from sparqlive.bulk.frame import Frame
+from sparqlive.bulk.scan import QuadsByPredicate, SessionTables
+from sparqlive.bulk.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES
@@ -78,14 +80,28 @@ class InProcess:
         known: dict[op.Group, tuple[pa.Table, pa.Table, bool]],
     ) -> None:
         """The totals of groups whose source has changed: before the change, and of the change."""
-        compute = TotalsOf(self._backend, self._quads, self._terms, self._id_of, self._exceptions)
         for operator, held in kept.items():
-            if operator.source == source and held.are_totals:
-                assert isinstance(operator, op.Group)
-                new = compute.of_change(operator, change)
-                stored = _table(*held.parts()).rename_columns(columns(operator))
-                old = compute.before(operator, stored, new)
-                known[operator] = old, new, are_complete(operator, old, new)
+            if operator.source != source or not held.are_totals:
+                continue
+            assert isinstance(operator, op.Group)
+            stored = _table(*held.parts())
+            with self._backend as backend:
+                terms = Terms(backend, self._terms, operator, self._id_of, self._exceptions)
+                evaluation = Evaluation(
+                    backend, QuadsByPredicate(backend, self._quads, self._id_of), terms, ()
+                )
+                rows = rows_of_table(source, backend.frame(change, table_columns(source)), are_entered=True)
+                new, new_rows = self._here(totals_of(evaluation, operator, rows))
+                kept_rows = backend.frame(stored, stored_totals.columns(operator))
+                old, old_rows = self._here(stored_totals.unpacked(backend.dialect, operator, kept_rows, new))
+                both = (old, old_rows), (new, new_rows)
+                complete = not any(stored_totals.has_others(backend, operator, *part) for part in both)
+            known[operator] = old_rows, new_rows, complete
+
+    def _here(self, frame: Frame) -> tuple[Frame, pa.Table]:
+        """The rows of a frame, computed now."""
+        rows = self._backend.rows(frame)
+        return self._backend.local(rows), rows
 
     def contents(
         self,

@@ -58,7 +58,7 @@ def delta(
     kept: contents that plans below it had before, where operators store them; changed: the changes of such
     plans, where they are known. Both are tables with the columns of `ResultTables.rows`, each row once;
     `terms` has all of their terms. totals: of groups, the totals before, those of the change, and whether
-    they have all numbers (`bulk/totals.py`). What is not given is computed.
+    they have all numbers (`bulk/stored_totals.py`). What is not given is computed.
     """
     with backend:
         states: scan.Quads

@@ -75,10 +75,10 @@ def before_and_of_change(
     if rows is not None:
         old, old_rows = backend.held(old)
     parts = (old, old_rows), (change, rows)
-    return Totals(old, change, not any(_has_others(backend, operator, *part) for part in parts))
+    return Totals(old, change, not any(has_others(backend, operator, *part) for part in parts))
 
 
-def _has_others(backend: Backend, operator: op.Group, part: Frame, rows: pa.Table | None) -> bool:
+def has_others(backend: Backend, operator: op.Group, part: Frame, rows: pa.Table | None) -> bool:
     """Whether a group has numbers that its totals leave out. `rows`: those of the part, if they are here."""
     others = [name for name in total_names(operator) if name.startswith("others_")]
     if not others:
@@ -94,7 +94,7 @@ def from_nothing(evaluation: Evaluation, operator: op.Group, stored: StoredRelat
     all_of_them, rows = unpacked(backend.dialect, operator, table(backend, columns(operator), stored)), None
     if not stored.files:
         all_of_them, rows = backend.held(all_of_them)
-    is_complete = not _has_others(backend, operator, all_of_them, rows)
+    is_complete = not has_others(backend, operator, all_of_them, rows)
     return Totals(all_of_them.where("false"), all_of_them, is_complete)
 
 
