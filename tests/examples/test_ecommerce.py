@@ -13,7 +13,7 @@ import sparqlive
 from examples.ecommerce.__main__ import main
 from examples.ecommerce.products import product
 from examples.ecommerce.stream import Shop
-from sparqlive.rdf.changes import read_changes
+from sparqlive.rdf.change_columns import read_batches
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.session import Session
 
@@ -59,4 +59,4 @@ def test_every_change_of_the_stream_changes_something(tmp_path: Path) -> None:
         for line in lines:
             assert (line[2:] in there) is (line[0] == "-"), line
             there.symmetric_difference_update({line[2:]})
-        assert len(list(read_changes(file))) <= 1
+        assert len(list(read_batches(file, {}))) <= 1

@@ -14,7 +14,7 @@ from pyoxigraph import Literal, NamedNode, Quad
 import sparqlive
 from sparqlive.pipeline.sinks import KINDS, catch_up, opened
 from sparqlive.pipeline.sinks.rdf_patch import RdfPatchSink
-from sparqlive.rdf.changes import read_changes
+from sparqlive.rdf.change_columns import read_batches
 
 EMPTY: dict[tuple[NamedNode | None, ...], int] = {}
 
@@ -102,7 +102,7 @@ def test_a_patch_gives_the_graph_of_its_view(tmp_path: Path) -> None:
 
     def replayed() -> set[Quad]:
         found: set[Quad] = set()
-        for batch in read_changes(path):
+        for batch in read_batches(path, {}):
             found = (found - set(batch.delete)) | set(batch.insert)
         return found
 
@@ -121,7 +121,7 @@ def test_a_patch_gives_the_graph_of_its_view(tmp_path: Path) -> None:
         sink = RdfPatchSink(path, view.variables)
         assert (sink.last_epoch(), replayed()) == (4, set(view.quads()))
         sink.write(4, view.weights(), reset=True)
-        assert len(list(read_changes(path))) == 1
+        assert len(list(read_batches(path, {}))) == 1
         assert replayed() == set(view.quads())
     path.write_bytes(b"TX .\nA <a:a> ")
     assert RdfPatchSink(path, ()).last_epoch() is None

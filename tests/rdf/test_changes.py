@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pyoxigraph import BlankNode, Literal, NamedNode, Quad
 
 import sparqlive
-from sparqlive.rdf.changes import Batch, parse_changes, read_changes, statement, write_patch
+from sparqlive.rdf.change_columns import read_batches
+from sparqlive.rdf.changes import Batch, parse_changes, statement, write_patch
 
 
 def read(text: str, name: str = "some.changes", graph: NamedNode | None = None) -> list[Batch]:
@@ -120,11 +121,11 @@ def test_other_encodings_are_refused() -> None:
 def test_files_may_be_compressed(tmp_path: Path) -> None:
     path = tmp_path / "some.changes.gz"
     path.write_bytes(gzip.compress(b"+ <a:x> <a:p> <a:o> .\n"))
-    [batch] = read_changes(path)
+    [batch] = read_batches(path, {})
     assert batch.insert == (quad("x"),)
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(sparqlive.Error, match=r"some\.changes\.gz: cannot be read"):
-        list(read_changes(path))
+        list(read_batches(path, {}))
 
 
 def test_batches_are_read_one_by_one() -> None:

@@ -12,7 +12,7 @@ from pyoxigraph import RdfFormat
 
 import sparqlive
 from sparqlive.bulk.ingest import documents
-from sparqlive.rdf.changes import read_changes
+from sparqlive.rdf.change_columns import read_batches
 from sparqlive.rdf.guard import check_json, parse_guarded
 
 RDF = 'xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"'
@@ -82,7 +82,7 @@ def test_texts(tmp_path: Path) -> None:
         with pytest.raises(sparqlive.InvalidChange, match="triple terms"):
             session.apply(insert=terms(100_000))
         with pytest.raises(sparqlive.InvalidChange, match=r"line 4: .*triple terms"):
-            list(read_changes(changes))
+            list(read_batches(changes, {}))
         with pytest.raises(sparqlive.Error, match=r"line 4: .*triple terms"):
             session.source("stream", str(changes)).refresh()
         assert len(session) == 1

@@ -71,7 +71,7 @@ def read_batches(
     text_bytes: int | None = None,
     tuning: Tuning = DEFAULT,
 ) -> Iterator[Batch | EncodedBatch | TextBatch]:
-    """Yields the batches of a file like `read_changes`, large ones by columns.
+    """Yields the batches of a file; quads of the unnamed graph go into `graph`. Large batches are columns.
 
     `exceptions`: the ids of terms whose id is not their hash. `text_bytes`: larger batches stay text.
     """

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -62,13 +61,6 @@ def _batch(words: Mapping[Quad, int], time: str | None = None, line: int = 0) ->
 def is_changes_name(name: str) -> bool:
     """Whether a file name has the ending of a syntax of changes."""
     return plain_name(name).endswith(ENDINGS)
-
-
-def read_changes(path: str | os.PathLike[str], graph: NamedNode | None = None) -> Iterator[Batch]:
-    """Yields the batches of a file; quads of the unnamed graph go into `graph` if it is given."""
-    file = Path(path)
-    with opened(file) as stream:
-        yield from parse_changes(stream, str(file), graph)
 
 
 @contextmanager

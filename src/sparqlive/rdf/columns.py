@@ -125,18 +125,23 @@ class Encoder:
         return numbers
 
     def lines(self, block: bytes, syntax: RdfFormat, scope: str | None) -> Encoded:
-        """Encodes whole lines; skips faulty lines and reports them."""
+        """Encodes whole lines, in order if each has a quad; skips faulty lines and reports them."""
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
         pieces = _cut(block, with_graph=syntax == RdfFormat.N_QUADS)
         by_columns = self._columns(pieces, scope)
-        if pieces.canonical.all():
-            return replace(by_columns, lines=len(pieces.canonical))
+        count = len(pieces.canonical)
         left = np.flatnonzero(~pieces.canonical)
+        if not len(left):
+            return replace(by_columns, lines=count)
         lines = [block[start:end] for start, end in zip(pieces.starts[left], pieces.ends[left], strict=True)]
         quads, faults = _parsed(lines, left, syntax)
-        parsed = self.quads(quads, labels(scope))
-        return replace(together([by_columns, parsed]), faults=faults, lines=len(pieces.canonical))
+        both = together([by_columns, self.quads(quads, labels(scope))])
+        if len(both) == count:
+            order = np.argsort(np.concatenate([np.flatnonzero(pieces.canonical), left]))
+            subject, predicate, object_, graph = (column[order] for column in both.places)
+            both = replace(both, places=(subject, predicate, object_, graph))
+        return replace(both, faults=faults, lines=count)
 
     def statements(self, block: bytes) -> Encoded | None:
         """Encodes lines with one N-Quads statement each, in their order; None if a line has anything else.
@@ -145,21 +150,10 @@ class Encoder:
         """
         if not block:
             return self.quads((), labels(None))
-        pieces = _cut(block, with_graph=True)
-        by_columns = self._columns(pieces, None)
-        left = np.flatnonzero(~pieces.canonical)
-        if not len(left):
-            return by_columns
-        lines = [block[start:end] for start, end in zip(pieces.starts[left], pieces.ends[left], strict=True)]
-        if any(b"\r" in line or line.lstrip()[:1] == b"#" for line in lines):
+        if b"\r" in block:  # which may end a statement within a line
             return None
-        quads, faults = _parsed(lines, left, RdfFormat.N_QUADS)
-        if faults or len(quads) != len(lines):
-            return None
-        both = together([by_columns, self.quads(quads, labels(None))])
-        order = np.argsort(np.concatenate([np.flatnonzero(pieces.canonical), left]))
-        subject, predicate, object_, graph = (column[order] for column in both.places)
-        return replace(both, places=(subject, predicate, object_, graph))
+        encoded = self.lines(block, RdfFormat.N_QUADS, None)
+        return encoded if len(encoded) == encoded.lines else None
 
     def quads(self, quads: Iterable[Quad], label: Callable[[str], str]) -> Encoded:
         """Encodes parsed quads; `label` renames blank nodes."""
