@@ -1,7 +1,7 @@
 """The rows of a plan that is evaluated once, as columns.
 
-Whole patterns are read by columns, and so are filters, bindings and projections over them. A binding of one
-variable is evaluated once per value in a block of rows, or once per datatype and language tag if it reads no
+Whole patterns are read by columns, and so are bindings and projections over them. A binding of one variable
+is evaluated once per value in a block of rows, or once per datatype and language tag if it reads no
 more. Invariant: the rows are those of `Compiler.stream`.
 """
 
@@ -16,7 +16,7 @@ from sparqlive.live import extend, scan
 from sparqlive.plan import operators as op
 from sparqlive.rdf.dictionary import UNDEF
 from sparqlive.sparql.algebra import Constant
-from sparqlive.sparql.column_tests import ColumnTest, TermTexts, column_test, reads_shape_alone
+from sparqlive.sparql.column_tests import TermTexts, reads_shape_alone
 from sparqlive.sparql.expressions import compile_expression
 from sparqlive.zset.blocks import Block
 from sparqlive.zset.run import Column
@@ -32,8 +32,6 @@ def is_columnar(node: Node) -> bool:
         case op.Scan():
             # Without them, solutions are counted, not listed.
             own = bool(scan.wholly_read(operator) & node.needed)
-        case op.Filter():
-            own = _test_of(operator) is not None
         case op.Extend():
             reads = extend.item_of(operator).reads
             is_single = len(reads) == 1 and reads <= operator.source.always
@@ -62,9 +60,6 @@ def blocks(compiler: Compiler, node: Node) -> Iterator[Block]:
     for child in node.children:
         names = child.operator.variables
         for block in blocks(compiler, child):
-            if isinstance(operator, op.Filter):
-                yield _kept(compiler, operator, block)
-                continue
             own = dict(zip(names, block.columns, strict=True))
             unbound = np.full(len(block.weights), UNDEF)
             yield Block(tuple([own.get(v, unbound) for v in variables]), block.weights)
@@ -91,19 +86,3 @@ def _binding(compiler: Compiler, operator: op.Extend) -> Callable[[Block], Colum
         return np.fromiter(map(one, values.tolist()), np.int64, len(values))[places]
 
     return bind
-
-
-def _test_of(operator: op.Filter) -> ColumnTest | None:
-    """The test of a filter by columns."""
-    reads = extend.item_of(operator).reads
-    if len(reads) != 1 or not reads <= operator.source.always:
-        return None
-    return column_test(operator.condition, next(iter(reads)))
-
-
-def _kept(compiler: Compiler, operator: op.Filter, block: Block) -> Block:
-    test = _test_of(operator)
-    assert test is not None
-    variable, make = extend.by_columns(compiler, extend.item_of(operator), test)
-    column = block.columns[operator.source.variables.index(variable)]
-    return block.take(np.flatnonzero(make().many(column))) if len(column) else block

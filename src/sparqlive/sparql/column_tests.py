@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from sparqlive.rdf.dictionary import term_of
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
-from sparqlive.sparql.columns import Typed, exact_parts, typed, typed_value
+from sparqlive.sparql.columns import Typed, bits, exact_parts, typed, typed_value
 from sparqlive.sparql.expressions import compile_expression, operands
 from sparqlive.sparql.functions.logic import MIRRORED, RELATIONS, effective_boolean
 from sparqlive.sparql.functions.patterns import matcher
@@ -71,7 +71,7 @@ class TermTexts:
     @cached_property
     def is_plain(self) -> _Bits:
         """Whether a text has no escapes."""
-        return ~_bits(pc.match_substring(self.texts, "\\"))
+        return ~bits(pc.match_substring(self.texts, "\\"))
 
     @cached_property
     def _literals(self) -> tuple[Any, pa.Array, list[str], Any]:
@@ -133,12 +133,7 @@ class TermTexts:
     def typed(self, name: str) -> tuple[Any, _Bits]:
         """One of the typed columns (`sparql/columns.py`), and where it has a value."""
         column = self._typed.field(name)
-        return np.asarray(column.fill_null(0)), _bits(column.is_valid())
-
-
-def _bits(found: pa.Array) -> _Bits:
-    bits: _Bits = np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), bool)
-    return bits
+        return np.asarray(column.fill_null(0)), bits(column.is_valid())
 
 
 ColumnTest: TypeAlias = Callable[[TermTexts], Verdicts]
@@ -220,7 +215,7 @@ class _Strings:
     state: Verdicts
 
     def verdicts(self, found: pa.Array) -> Verdicts:
-        return np.where(self.state == TRUE, _bits(found), self.state).astype(np.int8)
+        return np.where(self.state == TRUE, bits(found), self.state).astype(np.int8)
 
 
 def _strings_of(expression: Expression, variable: Var) -> Callable[[TermTexts], _Strings] | None:
@@ -257,7 +252,7 @@ def _characters(terms: TermTexts) -> _Strings:
 
 def _in_case(name: str, strings: _Strings) -> _Strings:
     """Letters in lower or upper case; beyond ASCII, other letters may result than Arrow knows."""
-    is_known = _bits(pc.string_is_ascii(strings.texts)) | (strings.state != TRUE)
+    is_known = bits(pc.string_is_ascii(strings.texts)) | (strings.state != TRUE)
     change = pc.ascii_lower if name == "LCASE" else pc.ascii_upper
     return _Strings(change(strings.texts), np.where(is_known, strings.state, UNKNOWN).astype(np.int8))
 
@@ -307,7 +302,7 @@ def _matches(texts: pa.LargeStringArray, pattern: str, most: int) -> tuple[_Bits
     rows = max(1, most // int(lengths[is_known].max(initial=1)))
     try:
         parts = [
-            _bits(pc.match_substring_regex(texts.slice(start, rows), pattern))
+            bits(pc.match_substring_regex(texts.slice(start, rows), pattern))
             for start in range(0, len(texts), rows)
         ]
     except pa.ArrowInvalid:  # its RE2 has limits of its own
@@ -395,7 +390,7 @@ def _moment_order(constant: Typed, terms: TermTexts) -> tuple[_Bits, Any]:
 def _string_order(content: str, terms: TermTexts) -> tuple[_Bits, Any]:
     """The same for strings, by code points: UTF-8 has their order."""
     texts, is_known = terms.contents
-    difference = _bits(pc.greater(texts, content)).astype(np.int8) - _bits(pc.less(texts, content))
+    difference = bits(pc.greater(texts, content)).astype(np.int8) - bits(pc.less(texts, content))
     return is_known & (terms.kinds == STRING), difference
 
 
@@ -405,7 +400,7 @@ def _sign(values: Any, constant: int) -> Any:
 
 def _same_text(text: str, name: str, terms: TermTexts) -> Verdicts:
     relation = _ARROW_RELATIONS[name]
-    return _bits(relation(terms.texts, text)).astype(np.int8)
+    return bits(relation(terms.texts, text)).astype(np.int8)
 
 
 # Datatypes and language tags

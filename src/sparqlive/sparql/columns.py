@@ -193,12 +193,12 @@ def typed(texts: pa.Array) -> pa.Array:
     if (ending := _shared_datatype(texts)) is not None:
         columns.put_literals(np.arange(len(texts)), texts, ending)
         return columns.result()
-    is_iri, is_blank = _bits(pc.starts_with(texts, "<")), _bits(pc.starts_with(texts, "_"))
+    is_iri, is_blank = bits(pc.starts_with(texts, "<")), bits(pc.starts_with(texts, "_"))
     columns.kind[is_iri], columns.kind[is_blank] = IRI, BLANK
-    is_string = _bits(pc.starts_with(texts, '"')) & _bits(pc.ends_with(texts, '"'))
+    is_string = bits(pc.starts_with(texts, '"')) & bits(pc.ends_with(texts, '"'))
     strings = np.flatnonzero(is_string)
     columns.put_strings(STRING, strings, texts.take(strings), 2)
-    others = np.flatnonzero(~(is_iri | is_blank | is_string) & _bits(pc.is_valid(texts)))
+    others = np.flatnonzero(~(is_iri | is_blank | is_string) & bits(pc.is_valid(texts)))
     columns.put_others(others, texts.take(others))
     return columns.result()
 
@@ -212,9 +212,10 @@ def _shared_datatype(texts: pa.Array) -> str | None:
     return ending if ending.endswith(">") and pc.all(pc.ends_with(texts, ending)).as_py() else None
 
 
-def _bits(found: pa.Array) -> _Bits:
-    bits: _Bits = np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), bool)
-    return bits
+def bits(found: pa.Array) -> _Bits:
+    """Which values are true; a null is not."""
+    known: _Bits = np.asarray(pc.fill_null(found, False).to_numpy(zero_copy_only=False), bool)
+    return known
 
 
 class _Columns:
@@ -250,7 +251,7 @@ class _Columns:
 
     def put_strings(self, kind: Kind, rows: _Rows, texts: pa.Array, marks: int) -> None:
         """Adds strings. A text has `marks` characters besides its content."""
-        escaped = _bits(pc.match_substring(texts, "\\"))
+        escaped = bits(pc.match_substring(texts, "\\"))
         self.put_one_by_one(rows[escaped], texts.filter(pa.array(escaped)))
         self.put(rows[~escaped], kind, truth=np.asarray(pc.binary_length(texts))[~escaped] > marks)
 
@@ -308,7 +309,7 @@ _ZONE_FORM = r"(?P<zone>Z|[+-][0-9]{2}:[0-9]{2})?"
 
 
 def _matched(lexical: pa.Array, form: str) -> tuple[_Bits, pa.Array]:
-    found = _bits(pc.match_substring_regex(lexical, form))
+    found = bits(pc.match_substring_regex(lexical, form))
     return found, lexical.filter(pa.array(found))
 
 
@@ -346,7 +347,7 @@ def _decimals(columns: _Columns, rows: _Rows, lexical: pa.Array) -> _Bits:
     # An absent group is empty: padded with zeros, it is zero.
     whole = whole_text.cast(pa.int64()).to_numpy().copy()
     fraction = pc.utf8_rpad(pc.fill_null(part, ""), PLACES, "0").cast(pa.int64()).to_numpy().copy()
-    is_negative = _bits(pc.equal(sign, "-"))
+    is_negative = bits(pc.equal(sign, "-"))
     whole[is_negative] = -whole[is_negative] - (fraction[is_negative] > 0)
     fraction[is_negative] = np.where(fraction[is_negative] > 0, UNIT - fraction[is_negative], 0)
     nearest = _unsigned(texts).cast(pa.float64()).to_numpy() + 0.0
@@ -372,8 +373,8 @@ def _doubles(kind: Kind) -> _Reader:
 
 
 def _booleans(columns: _Columns, rows: _Rows, lexical: pa.Array) -> _Bits:
-    is_true = _bits(pc.is_in(lexical, pa.array(["true", "1"])))
-    done = is_true | _bits(pc.is_in(lexical, pa.array(["false", "0"])))
+    is_true = bits(pc.is_in(lexical, pa.array(["true", "1"])))
+    done = is_true | bits(pc.is_in(lexical, pa.array(["false", "0"])))
     columns.put(rows[done], BOOLEAN, truth=is_true[done])
     return done
 
