@@ -70,17 +70,23 @@ def too_large() -> Unsupported:
 
 def check_functions(query: al.Query, volatile: bool) -> None:
     """Rejects unknown functions, volatile ones unless allowed, and joins that are too large to plan."""
-    if any(_parts(pattern) > MOST_PARTS for pattern in basic_patterns_in(query.pattern)):
-        raise too_large()
-    for call in calls_in(query.pattern):
-        check_expression(call)
-        _check_pattern(call)
-        name = volatile_function(call)
-        if name is not None and not volatile:
-            raise Unsupported(
-                f"{name}() returns a different value each time, so a view with it cannot be kept fresh. "
-                f"Use it in a one-off query, or store its value in the data."
-            )
+    kinds = (al.BasicPattern, al.Call)
+    for part in al.found_in(query.pattern, kinds, except_in=(al.BasicPattern, al.Service)):
+        if isinstance(part, al.Call):
+            _check_call(part, volatile)
+        elif _parts(part) > MOST_PARTS:
+            raise too_large()
+
+
+def _check_call(call: al.Call, volatile: bool) -> None:
+    check_expression(call)
+    _check_pattern(call)
+    name = volatile_function(call)
+    if name is not None and not volatile:
+        raise Unsupported(
+            f"{name}() returns a different value each time, so a view with it cannot be kept fresh. "
+            f"Use it in a one-off query, or store its value in the data."
+        )
 
 
 def _check_pattern(call: al.Call) -> None:
@@ -114,10 +120,6 @@ def _parts(pattern: al.BasicPattern) -> int:
             case al.Inverse(path) | al.ZeroOrOne(path) | al.ZeroOrMore(path) | al.OneOrMore(path):
                 waiting.append(path)
     return parts
-
-
-def basic_patterns_in(item: Any) -> Iterator[al.BasicPattern]:
-    return al.found_in(item, (al.BasicPattern,), except_in=(al.BasicPattern,))
 
 
 def calls_in(item: Any) -> Iterator[al.Call]:
