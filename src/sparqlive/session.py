@@ -22,12 +22,12 @@ from urllib.parse import quote
 from urllib.request import url2pathname
 from uuid import uuid4
 
-from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad, Triple
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
-from sparqlive.engine.batches import Batch, BatchNumber, with_weight
+from sparqlive.engine.batches import BatchNumber
 from sparqlive.engine.budget import memory_limit
 from sparqlive.engine.carry import STRATEGIES, BulkChoice, Strategy
-from sparqlive.engine.changes import apply_batch, apply_changes, load_files, text_bytes
+from sparqlive.engine.changes import apply_batch, apply_changes, load_files, replace_graph, text_bytes
 from sparqlive.engine.check import check
 from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.empty import warn_empty
@@ -39,7 +39,7 @@ from sparqlive.engine.once import query_once
 from sparqlive.engine.register import Registration
 from sparqlive.engine.results import Answer
 from sparqlive.engine.streams import Streams
-from sparqlive.engine.updates import PreparedUpdate, prepare_update, requested_changes
+from sparqlive.engine.updates import PreparedUpdate, carry_out, prepare_update
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, InvalidChange, Unsupported
@@ -50,8 +50,6 @@ from sparqlive.plan.explain import Explained
 from sparqlive.quads.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch as ReadBatch
-from sparqlive.rdf.columns import Encoder, labels
-from sparqlive.rdf.compare import matched
 from sparqlive.rdf.dictionary import UNDEF, Dictionary, Term
 from sparqlive.rdf.frames import (
     FrameColumns,
@@ -192,7 +190,7 @@ class Session:
         )
         try:
             # Whatever starts here, such as a timer or the thread of sources, waits until the session is open.
-            with self._writer.lock:
+            with self._writer.reading():
                 stored = self._open_store(persistence, default_graph, progress or (lambda done, of: None))
                 if durability == "epoch":  # otherwise a crash can lose an epoch whose number is then reused
                     self.lineage = persistence.lineage() or self.lineage
@@ -427,21 +425,7 @@ class Session:
 
     def carry_out(self, update: PreparedUpdate, strategy: Strategy = "auto") -> Epoch:
         """Executes an update whose documents are fetched, like `update`."""
-        writer = self._writer
-        with writer.lock, uninterrupted, collector_paused():
-            writer.ensure_open()
-            translated = self._registration.planning.translated
-            is_asserted = writer.assertions.is_asserted
-            ids, given = requested_changes(
-                update.operations,
-                writer.quads,
-                self.terms,
-                translated,
-                update.documents,
-                is_asserted,
-                update.timeout_seconds,
-            )
-            return writer.commit(Batch(strategy=strategy, ids=ids, given=given))
+        return carry_out(self._writer, self._registration.planning.translated, update, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:
         _check_strategy_name(strategy)
@@ -460,30 +444,7 @@ class Session:
             given = list(dict.fromkeys(made))
         except (TypeError, ValueError) as error:
             raise InvalidChange(f"replace takes an iterable of quads: {error}.") from error
-        writer = self._writer
-        with writer.lock:
-            self.ensure_open()
-            old, since = set(self.quads(graph)), writer.gather()
-        new, encoded = set[Quad](), None
-        try:  # without the lock, because it can be slow
-            if old or any(type(quad.object) is Triple for quad in given):  # which is rejected below
-                new = set(matched(old, given))
-            else:
-                encoded = Encoder(exceptions=self.dictionary.exceptions).quads(given, labels(uuid4().hex))
-        except BaseException:
-            with writer.lock:
-                writer.gathered(since)
-            raise
-        with writer.lock:
-            changes, number = writer.gathered(since), self.dictionary.find(graph)
-            if changes is None or any(change[3] == number for change in changes):
-                old, encoded = set(self.quads(graph)), None
-                new = set(matched(old, given))
-            if encoded is not None:
-                return writer.commit(Batch(columns=with_weight([encoded], 1)))
-            # Quads that a source also asserts become local too, and stay when the source is removed.
-            insert = new if writer.assertions else new - old
-            return writer.commit(Batch(old - new, insert))
+        return replace_graph(self._writer, graph, given)
 
     def quads(
         self,
@@ -641,7 +602,7 @@ class Session:
             limit, lambda: with_source_graphs(query, base, self.sources.values()), "Planning the view"
         )
         computed = self._registration.compute(name, query, base, refresh, strategy, temporary, limit)
-        with computed as planned, self._writer.lock, uninterrupted:
+        with computed as planned, self._writer.changing():
             self.ensure_open()
             self._traversal.check(name, query, base, settings, replace, self.default_graph == "union")
             notes = {} if settings is None else self._traversal.note(name, settings)
@@ -656,7 +617,7 @@ class Session:
 
     def drop(self, name: str) -> None:
         """Drops a view."""
-        with self._writer.lock, uninterrupted:  # the name stays taken until the view's documents are gone
+        with self._writer.changing():  # the name stays taken until the view's documents are gone
             self._registration.drop(name)
             self._traversal.end(name)
             self._links.wake()
@@ -758,7 +719,7 @@ class Session:
         self.ensure_open()
         persistence = self._writer.persistence
         if persistence is not None and maps:
-            with self._writer.lock:
+            with self._writer.reading():
                 persistence.store.remove_maps()
         elif persistence is not None:
             persistence.compactor.run(everything=True)  # takes the lock itself, only while it needs it

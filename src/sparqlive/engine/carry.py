@@ -227,23 +227,26 @@ class Strategies:
         return _in_process(self._data.quads, self._data.dictionary, self._data.terms)
 
     def contents_if_any(
-        self, quads: Snapshot, dictionary: Dictionary, lock: AbstractContextManager[Any]
+        self, quads: Snapshot, dictionary: Dictionary, reading: Callable[[], AbstractContextManager[None]]
     ) -> Callable[[Operator], Mapping[Row, int] | Run] | None:
         """Like `contents_on`, for one plan; None if this session does not use DuckDB."""
         if "duckdb" not in self.carriers:
             return None
-        return lambda plan: self.contents_on(quads, dictionary, lock)([plan])[0]
+        return lambda plan: self.contents_on(quads, dictionary, reading)([plan])[0]
 
     def contents_on(
-        self, quads: Quads | Snapshot, dictionary: Dictionary, lock: AbstractContextManager[Any]
+        self,
+        quads: Quads | Snapshot,
+        dictionary: Dictionary,
+        reading: Callable[[], AbstractContextManager[None]],
     ) -> Callable[[Sequence[Operator]], Sequence[Mapping[Row, int] | Run]]:
         """Returns a function that computes contents on a copy of the quads with DuckDB, without the lock.
 
-        `dictionary` extends the session's dictionary, whose terms are read under the lock.
+        `dictionary` extends the session's dictionary, whose terms are read within `reading`.
         """
 
         def terms() -> pa.Table:
-            with lock:
+            with reading():
                 known = self._data.terms()
             return pa.concat_tables([known, entry_table(dictionary.entries())])
 

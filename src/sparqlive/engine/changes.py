@@ -12,8 +12,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
-from pyoxigraph import NamedNode, Quad
+from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 
 from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.carry import Strategy
@@ -22,7 +23,8 @@ from sparqlive.engine.writer import Writer
 from sparqlive.errors import Unsupported
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch as ReadBatch
-from sparqlive.rdf.columns import encoded_text
+from sparqlive.rdf.columns import Encoder, encoded_text, labels
+from sparqlive.rdf.compare import matched
 from sparqlive.rdf.files import is_address
 from sparqlive.rdf.read import changes_of, paths_of, read_source, size_of
 from sparqlive.runtime.collector import collector_paused
@@ -238,3 +240,36 @@ def apply_batch(
     if isinstance(changes, EncodedBatch):
         return writer.commit(Batch((), (), strategy, number, columns=changes.parts, counts_each=True))
     return apply_changes(writer, changes.insert, changes.delete, strategy, number)
+
+
+def replace_graph(writer: Writer, graph: NamedNode | DefaultGraph, given: Sequence[Quad]) -> Epoch:
+    """Replaces the content of a graph; see `Session.replace`."""
+    dictionary = writer.terms.dictionary
+
+    def content() -> set[Quad]:
+        number = dictionary.find(graph)
+        return set() if number is None else set(dictionary.quads(writer.quads.of_graph(number)))
+
+    with writer.reading():
+        writer.ensure_open()
+        old, since = content(), writer.gather()
+    new, encoded = set[Quad](), None
+    try:  # without the lock, because it can be slow
+        if old or any(type(quad.object) is Triple for quad in given):  # which is rejected below
+            new = set(matched(old, given))
+        else:
+            encoded = Encoder(exceptions=dictionary.exceptions).quads(given, labels(uuid4().hex))
+    except BaseException:
+        with writer.reading():
+            writer.gathered(since)
+        raise
+    with writer.reading():
+        changes, number = writer.gathered(since), dictionary.find(graph)
+        if changes is None or any(change[3] == number for change in changes):
+            old, encoded = content(), None
+            new = set(matched(old, given))
+        if encoded is not None:
+            return writer.commit(Batch(columns=with_weight([encoded], 1)))
+        # Quads that a source also asserts become local too, and stay when the source is removed.
+        insert = new if writer.assertions else new - old
+        return writer.commit(Batch(old - new, insert))

@@ -196,7 +196,7 @@ def _check_content(view: ViewState, content: PlanContent, writer: Writer, evalua
         with writer.pinned():
             recomputed = compute_rewritten(content.plan, quads, terms, {})
     else:  # under the lock it can read the quads themselves
-        contents = writer.strategies.contents_on(writer.quads, terms.dictionary, writer.lock)
+        contents = writer.strategies.contents_on(writer.quads, terms.dictionary, writer.reading)
         (recomputed,) = contents([content.plan])
     present = content.whole()
     differing = set(change_between(present, recomputed))

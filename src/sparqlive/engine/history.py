@@ -112,7 +112,7 @@ class History:
             if not is_carrying or not self.needs_store(epoch):  # which is being written
                 view.ensure_alive()
                 return view.epoch, self.after(epoch)
-        with view.writer.lock:
+        with view.writer.reading():
             view.ensure_alive()
             return view.epoch, self.after(epoch)
 

@@ -66,7 +66,7 @@ def query_once(
             if writer.persistence is not None:
                 files = ExitStack()
                 files.enter_context(writer.pinned())
-            bulk = writer.strategies.contents_if_any(quads, terms.dictionary, writer.lock)
+            bulk = writer.strategies.contents_if_any(quads, terms.dictionary, writer.reading)
         else:
             captured, terms = view.captured(), view.terms.captured()
             if stream or timeout_seconds is None:

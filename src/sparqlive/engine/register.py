@@ -39,7 +39,6 @@ from sparqlive.quads.current import Quad, Quads
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.runtime.deadline import limited, within
-from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sparql.algebra import Query
 from sparqlive.zset.relation import Row, rows_of
 from sparqlive.zset.run import Run
@@ -123,7 +122,7 @@ class Registration:
             seconds, lambda: self.planning.plan(text, base, volatile=False, name=name), what, began
         )
         planned = PlannedView(parsed, plan, rewrite(kept_of(plan)), temporary)
-        with writer.lock:
+        with writer.reading():
             writer.ensure_open()
             known = self._views.by_name.get(name)
             is_there = known is not None and known.query == parsed and known.failure is None
@@ -141,7 +140,7 @@ class Registration:
                     yield planned
                 return
         with ExitStack() as files:
-            with writer.lock:
+            with writer.reading():
                 writer.ensure_open()
                 terms = Terms(writer.terms.dictionary.extended())
                 quads = writer.quads.lend()
@@ -167,7 +166,7 @@ class Registration:
                 )
                 yield replace(planned, prepared=computed, terms=terms, gathered=gathered)
             finally:
-                with writer.lock:
+                with writer.reading():
                     writer.gathered(gathered)
 
     def register(
@@ -187,7 +186,7 @@ class Registration:
         The store records `notes` and the owner with a new view.
         """
         writer = self._writer
-        with writer.lock, uninterrupted:
+        with writer.changing():
             writer.ensure_open()
             parsed, plan = planned.query, planned.plan
             self._views.check_no_cycle(name, views_read(parsed))
@@ -351,7 +350,7 @@ class Registration:
         """How to compute a new view over many quads, without blocking writers."""
         if strategy not in ("auto", "duckdb") or "duckdb" not in self._writer.strategies.carriers:
             return None
-        contents = self._writer.strategies.contents_on(quads, dictionary, self._writer.lock)
+        contents = self._writer.strategies.contents_on(quads, dictionary, self._writer.reading)
         return Bulk(contents, 0 if strategy == "duckdb" else BULK_QUADS)
 
     def _backend(self, strategy: Strategy) -> str | None:
@@ -391,7 +390,7 @@ class Registration:
     def drop(self, name: str) -> None:
         """Drops a view."""
         writer = self._writer
-        with writer.lock, uninterrupted:
+        with writer.changing():
             writer.ensure_open()
             view = self._views.state(name)
             self._views.check_not_read(name)
@@ -401,7 +400,7 @@ class Registration:
 
     def repair(self) -> list[str]:
         """Recomputes views whose content is damaged, missing or wrong; see `Session.repair`."""
-        with self._writer.lock, uninterrupted:
+        with self._writer.changing():
             self._writer.ensure_open()
             persistence = self._writer.persistence
             damaged = set() if persistence is None else persistence.damaged()
@@ -561,7 +560,7 @@ class Registration:
     def follow(self, persistence: Persistence) -> None:
         """Brings a reader to the store's last epoch, after the writer has committed."""
         writer, views = self._writer, self._views
-        with writer.lock:
+        with writer.reading():
             if writer.closed:
                 return
             at = {view: view.epoch for view in views.by_name.values()}

@@ -19,7 +19,6 @@ import numpy as np
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 from sparqlive.live.terms import Terms
-from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sparql.algebra import Term, parts_of
 from sparqlive.zset.run import Column, RunRows
 
@@ -105,7 +104,7 @@ class Sweeper:
 
     def _in_background(self) -> None:
         try:
-            with self._writer.lock, uninterrupted:
+            with self._writer.changing():
                 if not self._writer.closed:
                     self.sweep()
         finally:

@@ -66,8 +66,8 @@ def _changes_table(view: ViewState, deltas: Sequence[Delta], typed: bool) -> pa.
     blocks = [(delta.epoch, block) for delta in deltas for block in delta.blocks(width)]
     texts = view.terms.dictionary.texts
     tables = Tables(view.variables, [block for _, block in blocks], texts, typed, weights=True)
-    writer = [number for number, block in blocks for _ in range(len(block.weights))]
-    return tables.table().add_column(width, EPOCH, pa.array(writer, pa.int64()))
+    epochs = [number for number, block in blocks for _ in range(len(block.weights))]
+    return tables.table().add_column(width, EPOCH, pa.array(epochs, pa.int64()))
 
 
 def quads_to_spark(writer: Writer, quads: Iterable[Quad]) -> Any:

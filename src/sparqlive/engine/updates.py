@@ -23,7 +23,11 @@ from typing import TypeAlias
 from pyoxigraph import BlankNode, DefaultGraph, NamedNode
 from pyoxigraph import Quad as Statement
 
+from sparqlive.engine.batches import Batch
+from sparqlive.engine.carry import Strategy
+from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.limits import LOADED_DOCUMENTS, UPDATE_OPERATIONS
+from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, Timeout, TooLarge, Unsupported
 from sparqlive.live.once import compute_once
 from sparqlive.live.terms import Terms
@@ -33,6 +37,7 @@ from sparqlive.plan.operators import Operator
 from sparqlive.quads.current import Change, Quad, Quads
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Dictionary
 from sparqlive.rdf.read import check_quad
+from sparqlive.runtime.collector import collector_paused
 from sparqlive.runtime.deadline import seconds_left, within
 from sparqlive.runtime.interrupts import interruptible
 from sparqlive.sparql import algebra as al
@@ -145,6 +150,24 @@ def _fetch(address: str, allow_private: bool) -> Sequence[Statement]:
     if left is not None:
         reach = replace(reach, timeout_seconds=min(reach.timeout_seconds, left + _MORE_SECONDS))
     return fetch_document(address, reach)
+
+
+def carry_out(
+    writer: Writer, plan_of: Callable[[al.Query], Operator], update: PreparedUpdate, strategy: Strategy
+) -> Epoch:
+    """Executes an update; see `Session.update`. `plan_of` plans its WHERE clauses."""
+    with writer.changing(), collector_paused():
+        writer.ensure_open()
+        ids, given = requested_changes(
+            update.operations,
+            writer.quads,
+            writer.terms,
+            plan_of,
+            update.documents,
+            writer.assertions.is_asserted,
+            update.timeout_seconds,
+        )
+        return writer.commit(Batch(strategy=strategy, ids=ids, given=given))
 
 
 def requested_changes(

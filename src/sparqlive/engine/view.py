@@ -356,7 +356,7 @@ class View(Readable):
             is_known = self._state_bytes is not None and self.follow is None  # its status needs the lock
             if not is_carrying or (state.content.capturable and is_known):
                 return self._stats(self._state_bytes if is_carrying else state.content.nbytes)
-        with state.writer.lock:
+        with state.writer.reading():
             return self._stats(state.content.nbytes)
 
     def _stats(self, state_bytes: int | None) -> dict[str, Any]:

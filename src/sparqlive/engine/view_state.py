@@ -118,7 +118,7 @@ class ViewState:
             if not is_carrying or self.content.capturable:
                 self.ensure_alive()
                 return read()
-        with self.writer.lock:
+        with self.writer.reading():
             self.ensure_alive()
             return read()
 

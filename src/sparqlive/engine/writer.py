@@ -72,6 +72,7 @@ class Writer:
     def __init__(self, terms: Terms, spark: Any, bulk: BulkChoice, read_only: bool, memory: int) -> None:
         self.epoch = 0
         self.lock = threading.RLock()
+        """For the store, which has locks of its own; anything else has `reading` and `changing`."""
         self._capturing = threading.Lock()
         self._is_carrying = False
         """Whether staged changes are carried or written, and none is visible yet. Ends under `_capturing`."""
@@ -546,6 +547,12 @@ class Writer:
     def reading(self) -> Iterator[None]:
         """Context in which all reads belong to one epoch."""
         with self.lock:
+            yield
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Context in which shared state changes as a whole: beside no epoch, and without interrupts."""
+        with self.lock, uninterrupted:
             yield
 
     @contextmanager

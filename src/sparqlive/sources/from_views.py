@@ -20,7 +20,6 @@ from sparqlive.engine.batches import Batch
 from sparqlive.engine.view import View
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error
-from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.watcher import address_of, check_options, watcher
 from sparqlive.sources.watching import Feeds, Source
@@ -86,8 +85,8 @@ class SourcesFromView:
 
     def give(self, feeds: Feeds) -> None:
         """Adds and removes sources to match the values. Releases the lock after each, for other writers."""
-        lock = self._links.writer.lock
-        with lock:
+        changing = self._links.writer.changing
+        with changing():
             values = self.values()
             given = [one for one in feeds.by_name.values() if self.key in one.given_by]
             leaving = [source for source in given if source.address not in values]
@@ -96,11 +95,11 @@ class SourcesFromView:
             for address in self.refused.keys() - values:
                 del self.refused[address]
         for source in leaving:
-            with lock:
+            with changing():
                 if not source.removed and self._links.is_there(self):
                     feeds.release(source, self.key)
         for address in coming:
-            with lock:
+            with changing():
                 if not self._links.is_there(self):
                     return
                 self._present.add(address)
@@ -132,7 +131,7 @@ class AllSourcesFromViews:
 
     def add(self, view: str, variable: str, kind: str, options: Mapping[str, Any]) -> SourcesFromView:
         """Adds sources from a variable of a view; returns the existing entry if it has the same options."""
-        with self.writer.lock, uninterrupted:
+        with self.writer.changing():
             self.writer.ensure_open()
             if variable not in self.writer.views[view].variables:
                 raise Error(f"View {view!r} has no variable {variable!r}.")
@@ -156,7 +155,7 @@ class AllSourcesFromViews:
             self._begin(SourcesFromView(self, **json.loads(note)))
 
     def remove(self, linked: SourcesFromView) -> None:
-        with self.writer.lock, uninterrupted:
+        with self.writer.changing():
             if self._linked.pop(linked.key, None) is not linked:
                 raise Error(f"The sources from view {linked.view!r} have already been removed.")
             for source in [one for one in self._feeds.by_name.values() if linked.key in one.given_by]:

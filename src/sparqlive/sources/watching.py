@@ -26,7 +26,6 @@ from sparqlive.numbers import seconds
 from sparqlive.rdf.compare import matched
 from sparqlive.rdf.reserved import graph_refusal
 from sparqlive.runtime.collector import collector_paused
-from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sources.polling import wait
 from sparqlive.sources.watcher import (
     Changes,
@@ -269,7 +268,7 @@ class Feeds:
     def add(self, source: Source, watcher: Watcher) -> Source:
         """Adds a source and starts watching it; returns the existing source if it has the same settings."""
         self._ensure_here()
-        with self._writer.lock, uninterrupted:
+        with self._writer.changing():
             self._writer.ensure_open()
             known = self.by_name.get(source.name)
             if known is not None and known.found and not source.found:
@@ -327,7 +326,7 @@ class Feeds:
 
     def remove(self, source: Source) -> None:
         self._ensure_here()
-        with self._writer.lock, uninterrupted:  # no other source can take its name before it is forgotten
+        with self._writer.changing():  # no other source can take its name before it is forgotten
             if self.by_name.get(source.name) is not source:
                 raise Error(f"Source {source.name!r} has already been removed.")
             self._forget(source)  # first: who no longer finds the source finds none of its quads either
@@ -391,7 +390,7 @@ class Feeds:
     def _commit(self, source: Source, outcome: Content | Changes) -> Epoch | None:
         """Commits a report as an epoch; returns None if it changes nothing."""
         writer = self._writer
-        with writer.lock, collector_paused():
+        with writer.changing(), collector_paused():
             if writer.closed or source.removed:
                 return None
             deletes: Collection[Quad]
@@ -418,7 +417,7 @@ class Feeds:
             return epoch if epoch.inserted or epoch.deleted else None
 
     def _remember(self, *sources: Source) -> None:
-        with self._writer.lock:
+        with self._writer.changing():
             if not self._writer.closed:
                 notes = {source.key: source.note() for source in sources if not source.removed}
                 self._writer.commit(Batch(notes=notes))

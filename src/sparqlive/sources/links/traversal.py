@@ -32,7 +32,6 @@ from sparqlive.numbers import seconds
 from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
 from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
-from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
 from sparqlive.sources.watcher import address_of, watcher
@@ -253,7 +252,7 @@ class LinkFollower:
         """Fetches all documents again, including failed ones, and waits until no document is pending."""
         seconds("timeout_seconds", timeout_seconds)
         ends = time.monotonic() + timeout_seconds
-        with self._traversal.writer.lock:
+        with self._traversal.writer.reading():
             self.resume()
             sources = self._traversal.sources
             held = [sources[address] for address in self.reached.depths if address in sources]
@@ -336,7 +335,7 @@ class Traversal:
 
     def end(self, name: str) -> None:
         """Stops following for a dropped view, and removes documents that no other view reaches."""
-        with self.writer.lock, uninterrupted:
+        with self.writer.changing():
             ended = self._followings.pop(name, None)
             if ended is None:
                 return
@@ -351,7 +350,7 @@ class Traversal:
         if describes:
             self.writer.assertions.add(LINKS.value)
         noted = map(json.loads, store.catalog.metas(_NOTE))
-        with self.writer.lock:
+        with self.writer.reading():
             for note in noted:
                 name = note.pop("view")
                 if name in self.writer.views.by_name:
@@ -396,7 +395,7 @@ class Traversal:
 
     def _look(self) -> None:
         try:
-            with self.writer.lock:
+            with self.writer.changing():
                 if self.writer.closed:
                     return
                 self._step()
