@@ -7,14 +7,16 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import sparqlive
-from sparqlive.engine import costs
 from sparqlive.engine.carry import Strategy
 from sparqlive.engine.limits import LOADED_DOCUMENTS, QUERY_CHARACTERS, UPDATE_OPERATIONS, Limits
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.session import Session
 from tests.conftest import times
 
 # What stops a query may come inside a finalizer, where Python drops it with a word; then it comes again.
@@ -64,12 +66,10 @@ def test_a_view_that_makes_an_epoch_slow_fails_alone(name: str, temporary: bool)
 
 @pytest.mark.parametrize("name", ["not exists", "counted", "distinct"][: times(1, 3)])
 @pytest.mark.parametrize("strategy", ["duckdb", "rebuild"])
-def test_a_slow_query_of_duckdb_fails_its_view_alone(
-    monkeypatch: pytest.MonkeyPatch, name: str, strategy: Strategy
-) -> None:
+def test_a_slow_query_of_duckdb_fails_its_view_alone(name: str, strategy: Strategy) -> None:
     """The limit interrupts DuckDB, in a delta and in a rebuild; before that, the view was right."""
-    monkeypatch.setattr(costs, "REBUILD", costs.LIVE)  # so that a rebuild runs on DuckDB
-    with sparqlive.open() as session:
+    by_duckdb = replace(DEFAULT, live_rows=0, looked_up_rows=0)  # a rebuild too
+    with Session(tuning=by_duckdb) as session:
         slow, cheap = session.view("slow", EXPENSIVE[name]), session.view("cheap", CHEAP)
         session.apply(insert=pairs(0, 5), strategy=strategy)
         session.limits = Limits(epoch_seconds=1)

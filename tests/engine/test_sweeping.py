@@ -16,7 +16,7 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.engine import costs, export, sweeping
+from sparqlive.engine import export, sweeping
 from sparqlive.engine.batches import CommittedBatches
 from sparqlive.engine.graphs import CapturedGraph
 from sparqlive.rdf.dictionary import Dictionary
@@ -470,16 +470,6 @@ def test_batches_in_any_order() -> None:
     for one in range(-5, 300):
         batches.add(("a", one))
         assert ("a", one) in batches
-
-
-def test_costs_of_plans_that_are_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(costs, "_MOST_PLANS", 5)
-    measured = costs.Measurements()
-    for number in range(20):
-        measured.correct(str(number), {"live": 1.0})  # type: ignore[dict-item]
-    for number in range(20):
-        measured.learn(str(number), "live", 2.0)  # type: ignore[arg-type]
-    assert len(measured._plans) == 5
 
 
 def test_what_a_request_finds_stays_for_it() -> None:
