@@ -116,7 +116,7 @@ def _measure_view(report: Report, session: sparqlive.Session, view: str, folder:
 
 def first_rows(session: sparqlive.Session, view: str) -> int:
     """Computes a registered view once more, with what its operators store: rows in sorted runs."""
-    content, epochs = session.views[view].content, session._writer
+    content, epochs = session.views[view]._state.content, session._writer
     terms = Terms(epochs.terms.dictionary.extended())
     maintained = content.maintained
     assert maintained is not None

@@ -126,7 +126,7 @@ def one(
     report: Report,
 ) -> None:
     _, computing = timed(lambda: session.view(view, query, strategy="spark"))
-    solutions = session.views[view].content.row_count()
+    solutions = session.views[view]._state.content.row_count()
     worst, changes = (0.0, 0.0, 0.0, 0), 1
     hundred: dict[str, tuple[float, str]] = {}
     while changes <= largest:

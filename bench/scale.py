@@ -104,7 +104,7 @@ def measure(store: str, catalogue: Catalogue, text: Path, arguments: argparse.Na
         batches(session, catalogue, steps, text.parent.as_posix(), arguments)
         for name in VIEWS:
             with steps.step(f"{len(session.views[name]):,} solutions of {name}"):
-                assert sum(1 for _ in session.views[name].content.items()) > 0
+                assert sum(1 for _ in session.views[name]._state.content.items()) > 0
         if arguments.check:
             with steps.step("check"):
                 session.check()

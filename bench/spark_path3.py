@@ -59,7 +59,7 @@ def ours(sizes: Sizes) -> Measured:
                 view, elapsed, most = watched(lambda: session.view("path", QUERY, strategy="spark"))
                 seconds.append(elapsed)
                 memory = max(memory, most)
-                found = _summary(Counter(w for _, w in view.content.items()))
+                found = _summary(Counter(w for _, w in view._state.content.items()))
     return seconds, memory, found
 
 
