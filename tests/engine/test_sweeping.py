@@ -162,7 +162,7 @@ def test_terms_that_come_back_have_their_ids() -> None:
         number = session.dictionary.find(ox.Literal("a"))
         waiting = session.query(f"SELECT ?o {{ ?s <{EX}p1> ?o }}", from_views=False)
         session.apply(delete=[quad(1, 1, "a")])
-        view._history.clear()
+        view._state.history.deltas.clear()
         sweep(session)
         session.apply(insert=[quad(1, 1, "a")])  # while a request still has it
         sweep(session)
@@ -195,7 +195,7 @@ def test_constants_of_plans_have_terms_before_the_first_row(monkeypatch: pytest.
             view.weights()
         session.apply(delete=[quad(1, 1, "x"), quad(2, 1, "3"), quad(2, 1, "3", "g"), quad(4, 1, "gone")])
         for view in views.values():
-            view._history.clear()
+            view._state.history.deltas.clear()
         sweep(session)
         assert session.dictionary.find(ox.Literal("gone")) is None
         session.apply(insert=[quad(1, 1, "y"), quad(2, 1, "7")])
@@ -422,7 +422,7 @@ def test_the_state_of_operators_has_terms() -> None:
         assert late.weights() == {(ox.Literal("o-k"), ox.Literal("w")): 1}
         assert large.weights() == {(about,): 1}
         for view in session.views.values():
-            view._history.clear()
+            view._state.history.deltas.clear()
         sweep(session)
         assert shown.weights() == {(ox.Literal("o-s"),): 1}
         session.check()
@@ -440,7 +440,7 @@ def test_graphs_that_come_and_go(default_graph: Any) -> None:
             session.apply(insert=new, delete=before)
             before = new
         for one in (view, predicates):
-            one._history.clear()
+            one._state.history.deltas.clear()
         sweep(session)
         assert len(session._writer.quads.predicates()) < 3
         assert len(session.dictionary) < 20

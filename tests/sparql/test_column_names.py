@@ -10,6 +10,7 @@ import pytest
 
 import sparqlive
 from sparqlive.agent.agent import Agent
+from sparqlive.engine.to_spark import changes_table
 from sparqlive.pipeline.sinks import opened
 from sparqlive.sparql.column_names import EPOCH, WEIGHT, check_column_names
 from tests.agent.conftest import serving
@@ -41,7 +42,7 @@ def test_a_weight_beside_a_variable_of_its_name_is_refused(tmp_path: Path) -> No
                 with pytest.raises(sparqlive.Unsupported, match=CLASH):
                     answer.to_arrow(typed=typed, weights=True)
             with pytest.raises(sparqlive.Unsupported, match="_epoch has the name"):
-                epochs.changes_table([], typed)
+                changes_table(epochs._state, [], typed)
         for kind in ("parquet",):
             with pytest.raises(sparqlive.Error, match=CLASH):
                 opened(kind, tmp_path / kind, view.variables)

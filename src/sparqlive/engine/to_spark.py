@@ -56,10 +56,10 @@ def changes_to_spark(view: ViewState, since: int, typed: bool) -> Any:
     _, deltas = view.history.now_after(since)
     if deltas is None:
         raise HistoryGone(f"The changes of view {view.name!r} after epoch {since} are no longer kept.")
-    return _frame(writer, _changes_table(view, deltas, typed), ordered=False)
+    return _frame(writer, changes_table(view, deltas, typed), ordered=False)
 
 
-def _changes_table(view: ViewState, deltas: Sequence[Delta], typed: bool) -> pa.Table:
+def changes_table(view: ViewState, deltas: Sequence[Delta], typed: bool) -> pa.Table:
     """Deltas as an Arrow table with the columns `_epoch` and `_weight`."""
     check_column_names(view.variables, EPOCH, WEIGHT)
     width = len(view.variables)
