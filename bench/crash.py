@@ -21,6 +21,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ import sparqlive
 from sparqlive.bulk.ingest.lines import Lines, TextPiece
 from sparqlive.bulk.ingest.workers import Here
 from sparqlive.engine.changes import commit_by_workers
-from sparqlive.store import catalog, compaction, compactor, ranges, runs
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.store import catalog, compaction, ranges, runs
 
 EX = "http://example.org/"
 VIEWS = {
@@ -78,11 +80,10 @@ def opened(path: Path, memory: int) -> sparqlive.Session:
 
     With no memory, views stay in the store.
     """
-    compactor.DUE_ROWS = 60
     compaction.SMALL = 5
     compaction.LARGE = 20 if path.name[-1] in "13579" else 10**9
     ranges.ROWS_A_TASK = 8
-    session = sparqlive.open(path, memory=memory)
+    session = sparqlive.Session(path, memory=memory, tuning=replace(DEFAULT, compacted_rows=60))
     session._writer.strategies.workers = lambda: (Here(), "live")  # type: ignore[method-assign]
     return session
 

@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import sparqlive
 from bench.measure import Report, Sizes, duration, middle, percentile, run_alone, same, timed
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
 from sparqlive.rdf.term_columns import TermColumns
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.store import compactor
 from sparqlive.store.store import Store
 
@@ -141,7 +143,6 @@ def opening(report: Report, path: Path, quads: int) -> None:
 
 def compacting(report: Report, path: Path, stream: int) -> None:
     """A stream of changes during which the store is compacted several times."""
-    usual, compactor.DUE_ROWS = compactor.DUE_ROWS, stream // 4
     ran: list[float] = []
     run = compactor.Compactor.run
 
@@ -151,7 +152,8 @@ def compacting(report: Report, path: Path, stream: int) -> None:
     compactor.Compactor.run = watched  # type: ignore[method-assign]
     seconds = []
     try:
-        with sparqlive.open(path, durability="relaxed") as session:
+        tuning = replace(DEFAULT, compacted_rows=stream // 4)
+        with sparqlive.Session(path, durability="relaxed", tuning=tuning) as session:
             session.apply(insert=[Quad(node("first"), node("p0"), node("g1"))])  # reads the terms
             for number in range(stream):
                 quad = Quad(node(f"s{number}"), node(f"p{number % 3}"), node(f"g{number * 7 % 1000}"))
@@ -159,7 +161,6 @@ def compacting(report: Report, path: Path, stream: int) -> None:
                 session.apply(insert=[quad])
                 seconds.append(time.perf_counter() - start)
     finally:
-        compactor.DUE_ROWS = usual
         compactor.Compactor.run = run  # type: ignore[method-assign]
     name = f"durability, {stream:,} changes while the store is compacted: longest change"
     report.at_most(name, max(seconds), PAUSE_SECONDS, duration)

@@ -11,7 +11,6 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.engine import check
 from sparqlive.engine.carry import Strategy
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.session import Session
@@ -123,19 +122,17 @@ def test_epoch_by_epoch(fixture: Fixture, data_first: bool) -> None:
         for by_columns in ((False, True) if FULL else (number % 4 == 0,))
     ],
 )
-def test_strategies_take_turns(fixture: Fixture, by_columns: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strategies_take_turns(fixture: Fixture, by_columns: bool) -> None:
     """By columns or row by row, on DuckDB and live: each goes on from what the others left."""
-    tuning = replace(DEFAULT, column_rows=10**6, smallest_run_rows=10**6)
+    tuning = replace(DEFAULT, reference_quads=-1, column_rows=10**6, smallest_run_rows=10**6)
     if by_columns:
-        tuning = replace(DEFAULT, column_rows=1, smallest_run_rows=1, copied_to_staged_rows=10**6)
+        tuning = replace(tuning, column_rows=1, smallest_run_rows=1, copied_to_staged_rows=10**6)
     turns: Iterator[Strategy] = cycle(("duckdb", "live", "duckdb", "rebuild"))
     with Session(default_graph=fixture.default_graph, tuning=tuning) as session:
         run = start(fixture, session, data_first=True, strategy="duckdb")
         for number, epoch in enumerate(fixture.epochs, 1):
             run.apply(epoch.changes, epoch.delta, f"epoch {number} ({epoch.title})", next(turns))
-            with monkeypatch.context() as patch:
-                patch.setattr(check, "REFERENCE_QUADS", -1)
-                session.check()
+            session.check()
         first = set(fixture.data)
         back = [Change("-", quad) for quad in run.quads - first] + [Change("+", quad) for quad in first]
         run.apply(back, None, "everything undone", next(turns))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
 import sparqlive
-from sparqlive.engine import register
+from sparqlive.runtime.tuning import DEFAULT
 from tests.engine.test_columns import random_quad
 
 PRODUCT = (
@@ -47,7 +48,7 @@ def test_views_of_many_quads_are_computed_by_columns(monkeypatch: pytest.MonkeyP
         monkeypatch.setattr(strategies, "contents_on", noted)
         session.view("few", text)
         assert not used, "a small view is computed live"
-        monkeypatch.setattr(register, "BULK_QUADS", 10)
+        monkeypatch.setattr(session._writer, "tuning", replace(DEFAULT, bulk_quads=10))
         session.view("many", text.replace("?o", "?other"))
         assert used
         session.check()

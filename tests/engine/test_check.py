@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 import sparqlive
 from sparqlive.engine import check
 from sparqlive.engine.carry import Strategies, Strategy
+from sparqlive.runtime.tuning import DEFAULT
 from tests.engine.test_columns import EX, random_quad
 from tests.waiting import wait_until
 
@@ -32,6 +34,7 @@ QUERIES = {
     "over a view": "SELECT ?o (COUNT(*) AS ?n) { GRAPH <view:graph> { ?o :inverse ?s } } GROUP BY ?o",
     **{f"family {n}": f"SELECT ?s {{ ?s :p0 :n{n} . ?s :p2 ?v }}" for n in range(9)},
 }
+BY_BACKENDS = replace(DEFAULT, reference_quads=-1)
 WAYS = {"reference": 10**9, "backends": -1}
 
 
@@ -41,7 +44,7 @@ def text(name: str) -> str:
 
 def check_both(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     for quads in WAYS.values():
-        monkeypatch.setattr(check, "REFERENCE_QUADS", quads)
+        monkeypatch.setattr(session._writer, "tuning", replace(DEFAULT, reference_quads=quads))
         session.check()
 
 
@@ -83,12 +86,9 @@ def test_right_views_pass_both_ways(
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("strategy", ["live", "duckdb"])
 @pytest.mark.parametrize("name", ["join", "groups", "distinct", "ordered", "product", "family 3", "late"])
-def test_a_wrong_row_is_found(
-    monkeypatch: pytest.MonkeyPatch, name: str, strategy: Strategy, way: str
-) -> None:
+def test_a_wrong_row_is_found(name: str, strategy: Strategy, way: str) -> None:
     rng = random.Random(2)
-    monkeypatch.setattr(check, "REFERENCE_QUADS", WAYS[way])
-    with sparqlive.open() as session:
+    with sparqlive.Session(tuning=replace(DEFAULT, reference_quads=WAYS[way])) as session:
         session.apply(insert=[random_quad(rng) for _ in range(150)])
         if name == "late":
             session.view("late", text("join"), refresh="manual", strategy=strategy)
@@ -113,8 +113,7 @@ def test_a_wrong_row_is_found(
 @pytest.mark.parametrize("way", WAYS)
 def test_a_wrong_order_is_found(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     rng = random.Random(3)
-    monkeypatch.setattr(check, "REFERENCE_QUADS", WAYS[way])
-    with sparqlive.open() as session:
+    with sparqlive.Session(tuning=replace(DEFAULT, reference_quads=WAYS[way])) as session:
         session.apply(insert=[random_quad(rng) for _ in range(80)])
         view = session.view("ordered", text("ordered"))
         session.check()
@@ -126,10 +125,9 @@ def test_a_wrong_order_is_found(monkeypatch: pytest.MonkeyPatch, way: str) -> No
             session.check()
 
 
-def test_a_wrong_hidden_sort_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_hidden_sort_key_is_found() -> None:
     """It changes neither the rows that are shown nor, here, their order."""
-    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
-    with sparqlive.open() as session:
+    with sparqlive.Session(tuning=BY_BACKENDS) as session:
         session.apply(insert=f'<{EX}s> <{EX}p2> "text" .')
         view = session.view("ordered", text("ordered"))
         rows = view._state.content.rows
@@ -155,9 +153,8 @@ def test_the_other_backend_recomputes(monkeypatch: pytest.MonkeyPatch, tmp_path:
         used.append("live")
         return compute(*arguments)
 
-    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
     rng = random.Random(4)
-    with sparqlive.open(tmp_path / "store") as session:
+    with sparqlive.Session(tmp_path / "store", tuning=BY_BACKENDS) as session:
         session.apply(insert=[random_quad(rng) for _ in range(40)])
         session.view("live", text("join"), strategy="live")
         monkeypatch.setattr(Strategies, "contents_on", by_duckdb)
@@ -180,7 +177,7 @@ def test_the_other_backend_recomputes(monkeypatch: pytest.MonkeyPatch, tmp_path:
         session.drop("live")
         session.view("columns", text("optional"), strategy="duckdb")
         assert recomputed() == ["live"]
-    with sparqlive.open(tmp_path / "store") as session:
+    with sparqlive.Session(tmp_path / "store", tuning=BY_BACKENDS) as session:
         assert recomputed() == ["duckdb", "live"], "a store does not say what carried its views"
 
 

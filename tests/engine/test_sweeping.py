@@ -6,7 +6,7 @@ import gc
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
@@ -16,11 +16,12 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.engine import export, sweeping
+from sparqlive.engine import sweeping
 from sparqlive.engine.batches import CommittedBatches
 from sparqlive.engine.graphs import CapturedGraph
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.rdf.leaving import Leaving
+from sparqlive.runtime.tuning import DEFAULT
 from tests.waiting import wait_until
 
 EX = "u:"
@@ -51,7 +52,7 @@ def change_values(session: sparqlive.Session, epochs: int, quads: int = 41) -> N
 def test_changing_values_leave_no_terms() -> None:
     with sparqlive.open() as session:
         change_values(session, 25_000)
-        wait_until(lambda: len(session.dictionary) < 2 * sweeping.FEW_TERMS)
+        wait_until(lambda: len(session.dictionary) < 2 * session.tuning.swept_terms)
         assert 100 * len(session.dictionary) < session.memory()[0] < 400 * len(session.dictionary)
         sweep(session)
         assert len(session.dictionary) == 41 + 41 + 5
@@ -61,11 +62,9 @@ def test_changing_values_leave_no_terms() -> None:
         }
 
 
-def test_the_terms_of_views_are_bounded_by_what_they_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terms_of_views_are_bounded_by_what_they_keep() -> None:
     """Constants, computed terms and aggregates: beside the rows, only the deltas that are kept use terms."""
-    monkeypatch.setattr("sparqlive.engine.history.RETAINED_DELTAS", 10)
-    monkeypatch.setattr(sweeping, "FEW_TERMS", 500)
-    with sparqlive.open() as session:
+    with sparqlive.Session(tuning=replace(DEFAULT, retained_deltas=10, swept_terms=500)) as session:
         session.view("texts", f'SELECT ?s ?x {{ ?s <{EX}p1> ?o BIND(CONCAT(?o, "!") AS ?x) }}')
         session.view("most", f"SELECT ?s (MAX(?o) AS ?m) (COUNT(*) AS ?n) {{ ?s <{EX}p2> ?o }} GROUP BY ?s")
         late = session.view("late", f"SELECT * {{ ?s <{EX}p3> ?o }}", refresh="manual")
@@ -76,7 +75,7 @@ def test_the_terms_of_views_are_bounded_by_what_they_keep(monkeypatch: pytest.Mo
         sweep(session)
         assert len(session.dictionary) < 250
         assert len(short.dictionary) < 60
-        assert len(session._writer.sweeper.deltas) <= 2 * sweeping.FEW_TERMS
+        assert len(session._writer.sweeper.deltas) <= 2 * session.tuning.swept_terms
         late.refresh()
         session.check()
 
@@ -123,9 +122,8 @@ def test_what_somebody_holds_stays_readable() -> None:
 
 def test_requests_that_never_end_do_not_put_off_sweeps(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is always one, and what leaves waits for it; the next sweep is due as if it did not."""
-    monkeypatch.setattr(sweeping, "FEW_TERMS", 200)
     monkeypatch.setattr(sweeping.Sweeper, "_start", lambda self: self.sweep())
-    with sparqlive.open() as session:
+    with sparqlive.Session(tuning=replace(DEFAULT, swept_terms=200)) as session:
         answer, most, before = None, 0, quad(1, 1, 0)
         session.apply(insert=[quad(number, 2, number) for number in range(100)])
         for epoch in range(1, 20_000):
@@ -173,9 +171,8 @@ def test_terms_that_come_back_have_their_ids() -> None:
         session.check()
 
 
-def test_constants_of_plans_have_terms_before_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparqlive.engine.history.RETAINED_DELTAS", 1)
-    with sparqlive.open() as session:
+def test_constants_of_plans_have_terms_before_the_first_row() -> None:
+    with sparqlive.Session(tuning=replace(DEFAULT, retained_deltas=1)) as session:
         queries = {
             "bind": f'SELECT ?s ?c {{ ?s <{EX}p1> ?o BIND("constant" AS ?c) }}',
             "made": f'CONSTRUCT {{ ?s <{EX}is> "made" }} WHERE {{ ?s <{EX}p1> ?o }}',
@@ -227,10 +224,9 @@ def test_terms_of_one_hash(modulus: int) -> None:
     assert isinstance(dictionary._leaving, Leaving)
 
 
-def test_the_files_for_spark_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_for_spark_follow() -> None:
     """A copy of the quads and terms in files is dropped with the terms, and when its log has grown."""
-    monkeypatch.setattr(export, "_FEW_ROWS", 100)
-    with sparqlive.open() as session:
+    with sparqlive.Session(tuning=replace(DEFAULT, exported_changes=100)) as session:
         change_values(session, 10)
         data = session._writer._bulk_data
         assert len(data.sources().later.rows) == 0
@@ -350,10 +346,9 @@ class History:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_histories_with_sweeps(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparqlive.engine.history.RETAINED_DELTAS", 2)  # so that they use few terms
-    chance = random.Random(seed)
-    with sparqlive.open() as session:
+def test_random_histories_with_sweeps(seed: int) -> None:
+    chance, tuning = random.Random(seed), replace(DEFAULT, retained_deltas=2)  # so that they use few terms
+    with sparqlive.Session(tuning=tuning) as session:
         for name, query in QUERIES.items():
             session.view(name, query)
         for name in LATE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -13,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparqlive
-from sparqlive.engine import check
 from sparqlive.engine.budget import memory_limit
 from sparqlive.rdf.dictionary import hash_of
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.store import compaction, saving
 from tests.conftest import examples
 
@@ -107,7 +108,7 @@ def test_many_rows_are_in_files(
 ) -> None:
     monkeypatch.setattr(saving, "FEW_ROWS", few)
     monkeypatch.setattr(compaction, "ROWS_A_FILE", 8)
-    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+    monkeypatch.setattr(session._writer, "tuning", replace(DEFAULT, reference_quads=-1))
     view, totals = session.view("view", QUERY), session.view("totals", TOTALS)
     assert len(view) == 50
     assert view.stats()["rows"] == 50
@@ -124,7 +125,7 @@ def test_check_names_the_rows_that_differ(
     session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     view = session.view("view", QUERY)
-    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+    monkeypatch.setattr(session._writer, "tuning", replace(DEFAULT, reference_quads=-1))
     store = session._writer.persistence.store  # type: ignore[union-attr]
     row = next(view._state.content.items())[0]
     with store.catalog.transaction():
@@ -145,7 +146,7 @@ def test_a_reader_streams_and_checks_too(
         assert next(iter(view.changes(epoch - 1, follow=True))).epoch == epoch
         assert len(view.weights()) == 51
         reader.check()
-        monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
+        monkeypatch.setattr(reader._writer, "tuning", replace(DEFAULT, reference_quads=-1))
         assert reader.check() == {"view": ("duckdb",)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import sparqlive
 from sparqlive.rdf.term_columns import TermColumns
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.store import compaction, compactor, ranges, runs, term_runs
 from sparqlive.store.place import Place
 from tests.oracle import Oracle
@@ -89,12 +91,12 @@ def test_files_that_no_change_falls_into_stay(tmp_path: Path) -> None:
         session.check()
 
 
-def test_in_the_background_while_changes_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compactor, "DUE_ROWS", 40)
+def test_in_the_background_while_changes_go_on(tmp_path: Path) -> None:
     rng = random.Random(11)
     data: set[ox.Quad] = set()
     begun = 0
-    with sparqlive.open(tmp_path / "store", history_epochs=20) as session:
+    tuning = replace(DEFAULT, compacted_rows=40)
+    with sparqlive.Session(tmp_path / "store", history_epochs=20, tuning=tuning) as session:
         for name in QUERIES:
             session.view(name, query(name))
         for _ in range(150):

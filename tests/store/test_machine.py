@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import sparqlive
-from sparqlive.engine import check
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.store import compaction
 from tests.conftest import examples
 from tests.oracle import Oracle
@@ -102,7 +103,7 @@ class Stores(RuleBasedStateMachine):
     @rule()
     def check_by_backends(self) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(check, "REFERENCE_QUADS", -1)
+            patch.setattr(self.session._writer, "tuning", replace(DEFAULT, reference_quads=-1))
             self.session.check()
 
     @rule(name=st.sampled_from(sorted(QUERIES)))

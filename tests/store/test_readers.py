@@ -9,26 +9,30 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, compactor, locks
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.store import compaction, locks
 from tests.store.test_history import change, contents
 from tests.store.test_store import QUERIES, quad, query
 from tests.waiting import wait_until
 
 WRITER = """
 import random, sys
+from dataclasses import replace
 import sparqlive
-from sparqlive.store import compaction, compactor, store
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.store import compaction
 from tests.store.test_history import change
 from tests.store.test_store import QUERIES, query
-compactor.DUE_ROWS = 50
 compaction.SMALL = 4
-with sparqlive.open(sys.argv[1], history_epochs=int(sys.argv[3])) as session:
+tuning = replace(DEFAULT, compacted_rows=50)
+with sparqlive.Session(sys.argv[1], history_epochs=int(sys.argv[3]), tuning=tuning) as session:
     rng = random.Random(1)
     for name in QUERIES:
         session.view(name, query(name))
@@ -146,12 +150,9 @@ def test_a_reader_changes_nothing(tmp_path: Path) -> None:
         reader.check()
 
 
-def test_replaced_files_stay_while_somebody_reads_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(compactor, "DUE_ROWS", 10**9)
+def test_replaced_files_stay_while_somebody_reads_them(tmp_path: Path) -> None:
     path = tmp_path / "store"
-    with sparqlive.open(path) as session:
+    with sparqlive.Session(path, tuning=replace(DEFAULT, compacted_rows=10**9)) as session:
         session.load([quad(random.Random(seed)) for seed in range(30)])
         session.compact()
         first = list((path / "runs").rglob("quads*"))

@@ -1,11 +1,12 @@
 """Compares views with their recomputation, for `Session.check`.
 
-Up to `REFERENCE_QUADS` quads, the reference evaluator recomputes each view from its query and the quads of
-the view's epoch. It shares no code with planning and maintenance, but works row by row. Above that, a backend
-that did not carry the view recomputes its plan: DuckDB if the view was last computed or carried live, the
-generated Python if DuckDB or Spark did it, and both if a store does not say. Of contents that are not held,
-a bulk backend also recomputes what their operators store: state, and totals of groups. So it does with those
-that memory has no room to recompute, reading what the store has of them. Invariant: checking changes nothing.
+Up to `Tuning.reference_quads` quads, the reference evaluator recomputes each view from its query and the
+quads of the view's epoch. It shares no code with planning and maintenance, but works row by row. Above that,
+a backend that did not carry the view recomputes its plan: DuckDB if the view was last computed or carried
+live, the generated Python if DuckDB or Spark did it, and both if a store does not say. Of contents that are
+not held, a bulk backend also recomputes what their operators store: state, and totals of groups. So it does
+with those that memory has no room to recompute, reading what the store has of them. Invariant: checking
+changes nothing.
 """
 
 from __future__ import annotations
@@ -35,8 +36,6 @@ from sparqlive.sparql.values import Value, value_of
 from sparqlive.zset.relation import Row, change_between, rows_of
 from sparqlive.zset.run import Run
 
-REFERENCE_QUADS = 100_000
-"""Up to this many quads, the reference evaluator recomputes; a few simple views take about ten seconds."""
 _EVALUATORS: Mapping[str | None, tuple[str, ...]] = {
     "live": ("duckdb",),
     "duckdb": ("live",),
@@ -55,7 +54,7 @@ def check(writer: Writer, union: bool) -> dict[str, tuple[str, ...]]:
     """
     compare = _comparison(writer, union)
     used = {name: compare(view) for name, view in writer.views.by_name.items() if _is_kept(view)}
-    if writer.quads.size <= REFERENCE_QUADS:
+    if writer.quads.size <= writer.tuning.reference_quads:
         for view, content in _unheld_contents(writer):
             _check_unheld(view, content, writer)
     return used
@@ -68,7 +67,7 @@ def _is_kept(view: ViewState) -> bool:
 
 def _comparison(writer: Writer, union: bool) -> Callable[[ViewState], tuple[str, ...]]:
     """How a view is compared with its recomputation: raises CheckFailed, or returns what recomputed it."""
-    if writer.quads.size > REFERENCE_QUADS:
+    if writer.quads.size > writer.tuning.reference_quads:
         writer.quads.check_size()
         return partial(_check_by_backends, writer)
     writer.quads.check()

@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from sparqlive.engine.stored_data import StoredData
     from sparqlive.store.store import Sources, Store
 
-_FEW_ROWS = 100_000
-"""Changes after the files of a session in memory; more than these, and than its quads, are not kept."""
-
 
 class BulkData:
     """The quads and terms of one session, for bulk backends."""
@@ -124,7 +121,7 @@ class BulkData:
         """Records the changes of a committed epoch."""
         if self._temporary is not None:
             self._temporary.add(changes)
-            if self._temporary.changes > max(_FEW_ROWS, self.quads.size):
+            if self._temporary.changes > max(self.quads.tuning.exported_changes, self.quads.size):
                 self.close()
 
     def close(self) -> None:

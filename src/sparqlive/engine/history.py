@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
     from sparqlive.engine.view_state import ViewState
 
-# The number of deltas and rows of history per view in memory; a store has more.
-RETAINED_DELTAS = 4_000
-RETAINED_ROWS = 1_000_000
 _BYTES_PER_DELTA, _BYTES_PER_ROW = 300, 150
 
 
@@ -30,7 +27,7 @@ class History:
 
     def __init__(self, view: ViewState) -> None:
         writer, dictionary = view.writer, view.terms.dictionary
-        self._view = view
+        self._view, self._tuning = view, writer.tuning
         self.since = writer.epoch
         """The epoch at which the history starts."""
         self.decode = Decoder(dictionary, None if dictionary.keeps_all else writer.sweeper.deltas)
@@ -65,7 +62,8 @@ class History:
             return delta
         self.deltas.append(delta)
         self._rows += len(delta.rows)
-        while (self._rows > RETAINED_ROWS or len(self.deltas) > RETAINED_DELTAS) and len(self.deltas) > 1:
+        most_rows, most = self._tuning.retained_delta_rows, self._tuning.retained_deltas
+        while len(self.deltas) > 1 and (self._rows > most_rows or len(self.deltas) > most):
             oldest = self.decode.hold(self.deltas.popleft())
             self._rows -= len(oldest)
             self._in_memory_from = oldest.epoch

@@ -92,7 +92,9 @@ class Persistence:
         self._catalog.use_under(lock)
         try:
             self.data = StoredData(self.store, quads, dictionary)
-            self.compactor = Compactor(self.store, lock, self._mapped, self._moved, self._history_end)
+            self.compactor = Compactor(
+                self.store, lock, self._mapped, self._moved, self._history_end, quads.tuning
+            )
         except BaseException:
             self.store.close()
             raise

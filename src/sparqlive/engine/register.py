@@ -50,8 +50,6 @@ _log = logging.getLogger("sparqlive.engine")
 
 COMPUTING_TIMES = 8
 """Computing rows takes about so many times the memory of the result: for tables, joins and sorting."""
-BULK_QUADS = 50_000
-"""A view whose patterns match at least this many quads is computed by columns."""
 VIEW_NAME = r"[^\s/~.\ufffd-](?:[^/\ufffd]{0,126}[^\s/\ufffd])?"
 """Pattern of a view name, whose characters must also be printable. U+FFFD replaces undecodable bytes."""
 
@@ -351,14 +349,16 @@ class Registration:
         if strategy not in ("auto", "duckdb") or "duckdb" not in self._writer.strategies.carriers:
             return None
         contents = self._writer.strategies.contents_on(quads, dictionary, self._writer.reading)
-        return Bulk(contents, 0 if strategy == "duckdb" else BULK_QUADS)
+        return Bulk(contents, 0 if strategy == "duckdb" else self._writer.tuning.bulk_quads)
 
     def _backend(self, strategy: Strategy) -> str | None:
         """The backend that computes a new view, or None for this process."""
         strategies = self._writer.strategies
         size = self._writer.quads.size
-        large = size > strategies.tuning.spark_quads and strategies.has_started_spark
-        for_spark = size > BULK_QUADS and strategies.bulk == "spark" and "spark" in strategies.carriers
+        tuning = self._writer.tuning
+        large = size > tuning.spark_quads and strategies.has_started_spark
+        is_bulk = size > tuning.bulk_quads
+        for_spark = is_bulk and strategies.bulk == "spark" and "spark" in strategies.carriers
         if strategy == "spark" or (strategy == "auto" and (large or for_spark)):
             strategies.ensure_available("spark")
             return "spark"

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from sparqlive.bulk.ingest.effective import ChangeFiles, Known
 
 _ORDERS: tuple[Order, ...] = ("pso", "pos", "spo")
-_LARGE_BASE = 100_000
 _NO_EXCEPTIONS: Mapping[str, int] = {}
 _NO_COLUMN = np.empty(0, dtype=np.int64)
 
@@ -81,8 +80,7 @@ class StoredData:
         Those of a small one take a moment when they are needed.
         """
         maps = QuadMaps(self.store.directory, self.store.place, runs)
-        ahead = _ORDERS if maps.size >= _LARGE_BASE else ()
-        maps.prepare(dict.fromkeys((*ahead, *(() if self.maps is None else self.maps.orders))))
+        maps.prepare(dict.fromkeys((*_ORDERS, *(() if self.maps is None else self.maps.orders))))
         return maps
 
     def _later(self) -> ColumnRows:

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from sparqlive.engine.results import Delta
     from sparqlive.engine.writer import Writer
 
-FEW_TERMS = 10_000
-"""A sweep is due after so many new terms, or as many as there are quads, or as many as were in use last."""
 CHANGES_A_LOOK = 256
 """After so many changed quads, terms are counted: that takes longer than a small change may."""
 _NO_IDS: Column = np.empty(0, dtype=np.int64)
@@ -36,9 +34,10 @@ _NO_IDS: Column = np.empty(0, dtype=np.int64)
 class HeldDeltas:
     """Deltas in no history, which somebody may hold: their terms are read when somebody asks for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, few: int) -> None:
+        """`few`: so many are not worth a look for those that nobody holds any more."""
         self._deltas: list[ref[Delta]] = []
-        self._look_at = FEW_TERMS
+        self._few = self._look_at = few
         self._looking = threading.Lock()
 
     def add(self, delta: Delta) -> None:
@@ -52,7 +51,7 @@ class HeldDeltas:
                 count = len(self._deltas)
                 held = [one for one in self._deltas[:count] if one() is not None]
                 self._deltas[:count] = held  # others may add some meanwhile
-                self._look_at = max(FEW_TERMS, 2 * len(held))
+                self._look_at = max(self._few, 2 * len(held))
             finally:
                 self._looking.release()
 
@@ -69,7 +68,7 @@ class HeldDeltas:
 class Sweeper:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self.deltas = HeldDeltas()
+        self.deltas = HeldDeltas(writer.tuning.swept_terms)
         self._thread: threading.Thread | None = None
         self._changes = 0
 
@@ -84,7 +83,7 @@ class Sweeper:
     def _is_due(self, terms: Terms) -> bool:
         quads = self._writer.quads.size if terms is self._writer.terms else 0
         used = terms.swept_terms
-        return terms.dictionary.entered - used > max(FEW_TERMS, used, quads)
+        return terms.dictionary.entered - used > max(self._writer.tuning.swept_terms, used, quads)
 
     def _swept(self) -> list[Terms]:
         """The terms of the session, unless they are in a store, and those of temporary views."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from sparqlive.engine.writer import Writer
     from sparqlive.store.catalog import Catalog
 
-_FEW_ROWS = 10_000
 _POSITION = "_position"
 _NUMBERS = count()
 
@@ -123,7 +122,7 @@ def _frame(writer: Writer, table: pa.Table, ordered: bool) -> Any:
     from sparqlive.bulk.backends.spark.files import parquet
     from sparqlive.bulk.backends.spark.start import frame_of, master_of
 
-    if table.num_rows <= _FEW_ROWS:
+    if table.num_rows <= writer.tuning.frame_rows:
         return frame_of(spark, table)
     if not master_of(spark).startswith("local"):
         raise Unsupported(

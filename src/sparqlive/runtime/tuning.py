@@ -17,8 +17,8 @@ class Tuning:
     column_rows: int = 500
     """From this many rows on, rows are handled by columns: a batch of changes, the content of a group, a
     window or a delta, rows to decode, filter or sort. A step by columns costs 10 to 50 µs whatever its size,
-    a row by itself 0.1 to 1 µs. Both ways are within a factor of 2 from 100 to 2,000 rows
-    (`bench.batches`, `bench.explore`)."""
+    a row by itself 0.1 to 1 µs. Of 25 kinds of batches and queries, none took twice as long or half as long
+    with 128 or 2,000 (`bench.batches`, `bench.explore`)."""
     smallest_merge_rows: int = 4_096
     """An overlay of fewer rows is not merged into its run: a merge copies the run (`bench.pauses`)."""
     run_to_overlay: int = 64
@@ -28,18 +28,18 @@ class Tuning:
     """Rows that become Python objects at first, when a long range is read: the first ones may be enough. Each
     piece is four times as large as the one before (`bench.explore`, its queries with LIMIT and ASK)."""
     largest_piece_rows: int = 1 << 16
-    """The largest of these pieces: 65,536 rows take 5 MB as Python objects (`bench.explore`)."""
+    """The largest of these pieces, which bounds the memory of Python objects (`bench.explore`)."""
     block_rows: int = 4_096
     """The largest block of a result: what a slow reader of a stream has in memory (`bench.http_results`)."""
 
     # Reading changes
 
     column_bytes: int = 200_000
-    """Files, texts and batches of files of changes of more bytes than this are read by columns
-    (`bench.batches`, `bench.bulk`)."""
+    """Files, texts and batches of files of changes of more bytes than this are read by columns: 1 MB in 13 ms
+    instead of 44, 50 kB in 1.4 ms instead of 3.6; 5 kB would take twice as long (`bench.bulk`)."""
     text_quads: int = 4_000
-    """From this many quads in lists on, they are written as text, which is read by columns: a third of the
-    time of encoding them one by one (`bench.bulk`)."""
+    """From this many quads in lists on, they are written as text, which is read by columns: 20,000 new ones
+    in 21 ms instead of 65, 4,000 in 6 ms instead of 10 (`bench.bulk`)."""
     worker_bytes: int = 20_000_000
     """More bytes than this are read by other processes, which take a second to start (`bench.ingest`)."""
     spark_batch_bytes: int = 2_000_000
@@ -65,6 +65,38 @@ class Tuning:
     spark_quads: int = 2_000_000
     """Where Spark is running, it computes new views over more quads than this (`bench.bulk`)."""
 
+    # Views and what they leave
+
+    bulk_quads: int = 50_000
+    """A new view whose patterns match this many quads is computed by columns, on DuckDB (`bench.bulk`)."""
+    reference_quads: int = 100_000
+    """Up to this many quads, `Session.check` recomputes views by the reference evaluator, which shares no
+    code with them; a few simple views take ten seconds. Above, by another backend (`bench.growth`)."""
+    retained_deltas: int = 4_000
+    """Deltas of a view in memory: 1.2 MB and their rows. A store has more (`bench.memory`)."""
+    retained_delta_rows: int = 1_000_000
+    """Rows of these deltas: 150 MB (`bench.memory`)."""
+    swept_terms: int = 10_000
+    """Unused terms are given back after so many new ones, or as many as are in use: a sweep visits
+    every id in the session (`bench.memory`)."""
+    exported_changes: int = 100_000
+    """Changes after the files that a session in memory has written for bulk backends. After more than these,
+    and than its quads, the files are written again when needed (`bench.bulk`)."""
+    frame_rows: int = 10_000
+    """A larger table becomes a DataFrame of Spark through a file; a smaller one is sent to it
+    (`bench.frames`)."""
+
+    # Compaction
+
+    compacted_rows: int = 200_000
+    """A compaction starts when more changed rows than this wait for one: they are read again when a store
+    opens (`bench.durability`)."""
+    compacted_epochs: int = 10_000
+    """Or when more epochs wait, whose rows in the catalog cost each commit a little (`bench.durability`)."""
+    rewritten_part: int = 8
+    """A compaction rewrites a relation when its changes are more than an eighth of it, so that a row is
+    written about nine times in its life (`bench.durability`)."""
+
     # What operators keep
 
     groups_kept: int = 50_000
@@ -74,14 +106,14 @@ class Tuning:
     """Groups take in large changes one by one when they next change, until these are a fourth of all rows.
     Then reading a group again takes no longer (`bench.aggregates`)."""
     spare_rows: int = 4_096
-    """A sorted window keeps so many rows more than it shows (700 kB). A deletion from it that finds none left
+    """A sorted window keeps so many rows more than it shows. A deletion from it that finds none left
     sorts all rows again (`bench.window`)."""
     rows_to_spare: int = 64
     """Or one in so many of all rows, if that is more, so that sorting them again costs each of the deletions
     before it little (`bench.window`)."""
     sorting_rows: int = 1 << 18
-    """Rows that are sorted, counted or summed together while more come: 262,144 rows take 2 MB per column.
-    Pieces of 65,536 to 1,000,000 rows take the same time (`bench.explore`, its ORDER BY and GROUP BY)."""
+    """Rows that are sorted, counted or summed together while more come: 262,144 rows take 2 MB per column
+    (`bench.explore`, its ORDER BY and GROUP BY)."""
     family_views: int = 8
     """From this many views that differ only in constants on, one plan serves them all. Fewer are faster
     apart, because a constant is the best key (`bench.many_views`)."""
@@ -107,18 +139,21 @@ class Tuning:
     order for it, which takes 32 bytes per quad (`bench.wide`)."""
     few_graphs: int = 256
     """A lookup in one graph searches all quads if they are in this many graphs at most. If there are more, it
-    reads them in an order with the graph first (`bench.wide`)."""
+    reads them in an order with the graph first: of 200,000 quads, those of one of 1,024 graphs in 0.3 ms
+    instead of 1.0, those of one of 20,000 in 0.07 ms instead of 0.43 (`bench.wide`)."""
     filtered_rows: int = 64
     """More rows of a subject or object than this per graph are not searched for those of a graph; they are
     looked up in an order with the graph first (`bench.wide`)."""
     graph_part: int = 8
-    """The quads of a graph are read from an order with the graph first if they are an eighth of the quads at
-    most that would be searched otherwise (`bench.wide`)."""
+    """The quads of a graph are read together, from an order with the graph first, if they are at most this
+    part of the quads that would be searched otherwise: an eighth. If some of them have changed, that copies
+    them, and a large graph would take much memory; it saves 10 % of the time (`bench.wide`)."""
     smallest_run_rows: int = 8
-    """Fewer rows of a predicate in a batch are staged one by one: a row takes 200 bytes, a run 600
-    (`bench.wide`)."""
+    """Fewer rows of a predicate in a batch are staged one by one: 20,000 quads of 20,000 predicates take
+    0.2 s, as runs 0.4 s (`bench.wide`)."""
     copied_to_staged_rows: int = 128
-    """Copying this many rows of a run takes as long as staging one row by itself (`bench.batches`)."""
+    """Copying this many rows of a run takes as long as staging one row by itself. A batch of 600 into
+    200,000 quads takes 3.8 ms, as columns 6.0; one of 5,000 takes 27 ms, row by row 33 (`bench.batches`)."""
 
 
 DEFAULT: Final = Tuning()

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparqlive.rdf.dictionary import UNDEF, literal_parts
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.column_names import WEIGHT, check_column_names
 from sparqlive.sparql.columns import PLACES, UNIT, typed
@@ -417,9 +418,6 @@ class Collected:
         return b"".join(pieces)
 
 
-_GROUP_ROWS = 1 << 16
-
-
 def write_parquet(tables: Tables) -> Iterator[bytes]:
     """Yields a Parquet file."""
     import pyarrow.parquet as pq
@@ -438,7 +436,7 @@ def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch
     for batch in batches:
         group.append(batch)
         rows += batch.num_rows
-        if rows >= _GROUP_ROWS:
+        if rows >= DEFAULT.largest_piece_rows:
             yield group
             group, rows = [], 0
     if group:

@@ -17,6 +17,7 @@ from typing import Any
 from sparqlive.errors import StoreFailed
 from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.runtime.memory import give_back
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.store.compaction import Each, Folded, FoldedTerms, fold, fold_terms
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.runs import QUADS, RunFile, is_read_whole
@@ -24,11 +25,6 @@ from sparqlive.store.store import Store
 from sparqlive.store.tables import Tables
 from sparqlive.zset.run import Run
 
-# A compaction starts when more changed rows, or more epochs, than this wait to be folded.
-DUE_ROWS = 200_000
-DUE_EPOCHS = 10_000
-# A relation in files is rewritten when its changes exceed one eighth of it.
-_PART = 8
 # How many epochs of history are deleted per hold of the lock.
 _EPOCHS_AT_ONCE = 250
 
@@ -43,6 +39,7 @@ class Compactor:
         mapped: Callable[[Sequence[RunFile]], QuadMaps | None],
         moved: Callable[[QuadMaps | None, Set[str]], None],
         kept_from: Callable[[], int],
+        tuning: Tuning = DEFAULT,
     ) -> None:
         """Calls `mapped` to map new files of quads, and `moved` with what it returned, under the lock.
 
@@ -54,6 +51,7 @@ class Compactor:
         self._mapped = mapped
         self._moved = moved
         self._kept_from = kept_from
+        self._tuning = tuning
         self._one_at_a_time = threading.Lock()
         self._thread: threading.Thread | None = None
         self._rows = store.catalog.change_rows(store.quads_epoch())
@@ -71,7 +69,8 @@ class Compactor:
         """Counts an epoch, and starts a compaction if one is due; called under the lock."""
         self._rows += rows
         self._epochs += 1
-        if (self._rows > DUE_ROWS or self._epochs > DUE_EPOCHS) and self._thread is None:
+        is_due = self._rows > self._tuning.compacted_rows or self._epochs > self._tuning.compacted_epochs
+        if is_due and self._thread is None:
             self._rows = self._epochs = 0
             self._thread = threading.Thread(target=self._in_background, name="sparqlive-compact", daemon=True)
             self._thread.start()
@@ -94,7 +93,7 @@ class Compactor:
         """Folds what is worth it, or everything; the caller must not hold the session's lock."""
         with self._one_at_a_time, self._store.attempt() as folder:
             with self._store.catalog.snapshot() as snapshot:
-                relations = [name for name in snapshot.bases() if everything or _pays(snapshot, name)]
+                relations = [name for name in snapshot.bases() if everything or self._pays(snapshot, name)]
                 place, epoch = self._store.place, snapshot.epoch()
                 terms = fold_terms(place, folder, snapshot, self._each)
                 self._store.map_terms(terms.runs)
@@ -114,6 +113,16 @@ class Compactor:
                 maps.remove_others()
         self._forget()
         give_back()
+
+    def _pays(self, snapshot: Tables, relation: str) -> bool:
+        base = snapshot.base(relation)
+        assert base is not None
+        in_files = sum(run.rows for run in snapshot.runs(relation))
+        if relation == QUADS:
+            waiting = snapshot.change_rows(base.epoch)
+        else:
+            waiting = snapshot.delta_rows(relation, base.epoch)
+        return waiting * self._tuning.rewritten_part > in_files
 
     def _map_bases(self, snapshot: Tables, folded: Iterable[Folded]) -> list[Run]:
         """Maps the new bases of the relations that the session reads from maps."""
@@ -157,17 +166,6 @@ class Compactor:
                     more |= catalog.forget_folded(name, _EPOCHS_AT_ONCE)
         with self._lock, uninterrupted:
             self._store.remove_orphans()
-
-
-def _pays(snapshot: Tables, relation: str) -> bool:
-    base = snapshot.base(relation)
-    assert base is not None
-    in_files = sum(run.rows for run in snapshot.runs(relation))
-    if relation == QUADS:
-        waiting = snapshot.change_rows(base.epoch)
-    else:
-        waiting = snapshot.delta_rows(relation, base.epoch)
-    return waiting * _PART > in_files
 
 
 def _replaced(

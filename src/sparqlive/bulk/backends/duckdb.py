@@ -28,6 +28,7 @@ from sparqlive.bulk.new_terms import NewTerms, TermSaving
 from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.runtime.deadline import look_at_flag
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.columns import TERM_SCHEMA
 from sparqlive.store.place import file_system
 from sparqlive.store.runs import RunFile
@@ -59,8 +60,6 @@ _SMALLEST_RANGE = _ALL_IDS // _RANGES**2
 """Smaller ranges are not cut: then many rows have the same id."""
 _GLOB = re.compile(r"[*?\[\\]")
 """Characters by which a path would be a pattern, of which DuckDB reads all files that match."""
-_BATCH_ROWS = 65_536
-"""So many rows of a result that is saved are in memory at once."""
 
 
 _idle: list[duckdb.DuckDBPyConnection] = []
@@ -204,7 +203,7 @@ class DuckDb:
         text = self._text(part.sorted(frame.columns[:-1]))
 
         def kept(found: duckdb.DuckDBPyRelation) -> Saved:
-            batches = found.to_arrow_reader(_BATCH_ROWS)
+            batches = found.to_arrow_reader(DEFAULT.largest_piece_rows)
             pieces = ([column.to_numpy() for column in batch.columns] for batch in batches)
             return save(target, relation, width, pieces, ending="" if is_whole else f"-{uuid4().hex}")
 
@@ -240,7 +239,7 @@ class DuckDb:
 
         def kept(found: duckdb.DuckDBPyRelation) -> NewTerms:
             saving = TermSaving(target, known, f"-{uuid4().hex}")
-            for batch in found.to_arrow_reader(_BATCH_ROWS):
+            for batch in found.to_arrow_reader(DEFAULT.largest_piece_rows):
                 saving.add(batch.column("id").to_numpy(), batch.column("term"))
             return saving.finish()
 

@@ -14,7 +14,6 @@ from pyspark.sql import DataFrame, SparkSession
 import sparqlive
 from sparqlive.bulk.backends.spark import backend
 from sparqlive.bulk.ingest.effective import ChangeFiles
-from sparqlive.engine import check
 from sparqlive.rdf.change_columns import read_batches
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.runtime.tuning import DEFAULT
@@ -109,8 +108,8 @@ def _quads(text: str) -> set[ox.Quad]:
 def test_no_rows_pass_through_the_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: list[int]
 ) -> None:
-    monkeypatch.setattr(check, "REFERENCE_QUADS", -1)
-    with sparqlive.open(tmp_path, spark=spark, memory=0) as session:
+    tuning = replace(DEFAULT, reference_quads=-1)
+    with sparqlive.Session(tmp_path, spark=spark, memory=0, tuning=tuning) as session:
         values = "".join(f"<urn:z{n}> <urn:q> <urn:y{n % 3}> .\n" for n in range(7))
         session.apply(insert=values + orders(0, 100))
         session.compact()
