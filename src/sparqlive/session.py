@@ -12,9 +12,8 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -33,7 +32,7 @@ from sparqlive.engine.deferred import Refresh
 from sparqlive.engine.empty import warn_empty
 from sparqlive.engine.epoch import Epoch
 from sparqlive.engine.frames import apply_frames, frames_of
-from sparqlive.engine.graphs import CapturedGraph, sizes_of_graphs
+from sparqlive.engine.graphs import CapturedGraph, matching_quads, sizes_of_graphs
 from sparqlive.engine.limits import Limits
 from sparqlive.engine.once import query_once
 from sparqlive.engine.register import Registration
@@ -47,10 +46,10 @@ from sparqlive.live.terms import Terms
 from sparqlive.numbers import seconds, short_repr, whole
 from sparqlive.plan.checks import within_reach
 from sparqlive.plan.explain import Explained
-from sparqlive.quads.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
+from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch as ReadBatch
-from sparqlive.rdf.dictionary import UNDEF, Dictionary, Term
+from sparqlive.rdf.dictionary import Dictionary, Term
 from sparqlive.rdf.frames import (
     FrameColumns,
     StatementFiles,
@@ -455,20 +454,7 @@ class Session:
         object: Term | None = None,  # noqa: A002 - the word of the field
     ) -> Iterator[Quad]:
         """Yields the quads of the current epoch, or those that have the given graph and terms."""
-        given = {SUBJECT: subject, PREDICATE: predicate, OBJECT: object}
-        with ExitStack() as files:
-            with self._writer.capturing():
-                self.ensure_open()
-                dictionary = self.terms.captured().dictionary
-                find = dictionary.find
-                known = {position: find(term) for position, term in given.items() if term is not None}
-                scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
-                if None in known.values():  # no quad has a term that is unknown
-                    return
-                lent = self._writer.quads.lend()
-                files.enter_context(self._writer.pinned())
-            found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
-            yield from dictionary.quads(chain.from_iterable(found))
+        return matching_quads(self._writer, graph, {SUBJECT: subject, PREDICATE: predicate, OBJECT: object})
 
     def graphs(self) -> dict[NamedNode | DefaultGraph, int]:
         """Returns the graphs of the current epoch with their sizes; the unnamed graph is always there."""

@@ -5,16 +5,17 @@ Quads are lent, so reading them does not block writers, and does not wait for an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from itertools import chain
 from weakref import finalize
 
 import numpy as np
-from pyoxigraph import DefaultGraph, NamedNode
+from pyoxigraph import BlankNode, DefaultGraph, NamedNode, Quad
 
 from sparqlive.engine.writer import Writer
-from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT, Scope
-from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
+from sparqlive.quads.scope import EVERY_GRAPH, OBJECT, PREDICATE, SUBJECT, Scope
+from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, Term
 from sparqlive.runtime.deadline import paced
 from sparqlive.sparql.graphs import write_graph
 from sparqlive.zset.blocks import Block, cut
@@ -32,6 +33,25 @@ def sizes_of_graphs(writer: Writer) -> tuple[int, dict[GraphName, int]]:
         DefaultGraph() if number == DEFAULT_GRAPH else term(number): size  # type: ignore[misc]
         for number, size in sizes.items()
     }
+
+
+def matching_quads(
+    writer: Writer, graph: NamedNode | BlankNode | DefaultGraph | None, given: Mapping[int, Term | None]
+) -> Iterator[Quad]:
+    """Yields the quads of the current epoch that have the given graph, and terms at some positions."""
+    with ExitStack() as files:
+        with writer.capturing():
+            writer.ensure_open()
+            dictionary = writer.terms.captured().dictionary
+            find = dictionary.find
+            known = {position: find(term) for position, term in given.items() if term is not None}
+            scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
+            if None in known.values():  # no quad has a term that is unknown
+                return
+            lent = writer.quads.lend()
+            files.enter_context(writer.pinned())
+        found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
+        yield from dictionary.quads(chain.from_iterable(found))
 
 
 class CapturedGraph:
