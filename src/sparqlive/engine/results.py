@@ -48,7 +48,7 @@ FORMS = ("SELECT", "ASK", *GRAPH_FORMS)
 
 
 def decoded(dictionary: Dictionary, rows: Mapping[Row, int]) -> dict[TermRow, int]:
-    if len(rows) < dictionary.tuning.column_rows:
+    if len(rows) < dictionary.tuning.column_rows or not next(iter(rows), ()):
         known, term = dictionary.terms.get, dictionary.term
         return {tuple([known(id_) or term(id_) for id_ in row]): weight for row, weight in rows.items()}
     found: dict[TermRow, int] = {}
