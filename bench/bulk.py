@@ -118,11 +118,11 @@ def first_rows(session: sparqlive.Session, view: str) -> int:
     """Computes a registered view once more, with what its operators store: rows in sorted runs."""
     content, epochs = session.views[view]._state.content, session._writer
     terms = Terms(epochs.terms.dictionary.extended())
-    maintained = content.maintained
-    assert maintained is not None
-    quads = epochs.quads.lend()
+    compiled = content.compiled
+    assert compiled is not None
+    quads = epochs.quads.snapshot()
     contents = epochs.strategies.contents_on(quads, terms.dictionary, epochs.lock)
-    result = contents([*maintained.state_sources().values(), maintained.plan])[-1]
+    result = contents([*compiled.state_sources().values(), compiled.plan])[-1]
     return result.length if isinstance(result, Run) else len(result)
 
 

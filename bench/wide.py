@@ -42,9 +42,9 @@ from bench.provenance import command_of, provenance
 from bench.side_by_side import Row, Side, Sides, Table, bytes_a_quad, megabytes, summary
 from bench.text import duration
 from bench.wide_data import BY_KEY, CHANGES, PREFIXES, SHAPES, Shape, graph
+from sparqlive.sources.manager import Source
 from sparqlive.sources.watcher import Content, Version
 from sparqlive.sources.watcher import Report as Reporting
-from sparqlive.sources.watching import Source
 
 SIZES: AllSizes = {
     "graphs": (20_000, 50),

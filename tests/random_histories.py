@@ -18,7 +18,7 @@ import pyoxigraph as ox
 
 import sparqlive
 from sparqlive.engine.deferred import Refresh
-from sparqlive.live import keeper
+from sparqlive.live import plan_registry
 from tests.oracle import Oracle, assert_same
 from tests.soaking import soak
 
@@ -129,7 +129,7 @@ class History:
 
 
 def check_history(seed: int, folder: Path, steps: int = 30) -> None:
-    with mock.patch.object(keeper, "EXPANDED_ROWS", _PRODUCT_ROWS):
+    with mock.patch.object(plan_registry, "EXPANDED_ROWS", _PRODUCT_ROWS):
         History(seed, folder).run(steps)
 
 

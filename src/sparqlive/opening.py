@@ -21,7 +21,7 @@ from typing import Any
 
 from sparqlive.errors import Error, StoreFailed, StoreLocked
 from sparqlive.session import DefaultGraphs, Session
-from sparqlive.store import ground
+from sparqlive.store import detection
 from sparqlive.store.locks import WriterLock
 
 _HOLDER = re.compile(r"process (?P<pid>\d+) on (?P<host>\S+?)(?:, the agent at (?P<address>\S+))?")
@@ -52,7 +52,7 @@ def ensure_store(directory: Path) -> None:
         raise StoreFailed(f"There is no store at {directory}: it is not a directory. Check --store.")
     _ensure_allowed(directory)
     with suppress(OSError):
-        ground.is_store(directory)  # raises its own error for the remains of a store
+        detection.is_store(directory)  # raises its own error for the remains of a store
     raise StoreFailed(
         f"There is no store at {directory}. Check --store, or load data to create one: "
         f"sparqlive load --store {directory} FILE."

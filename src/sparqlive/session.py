@@ -2,7 +2,7 @@
 
 Validates arguments and delegates: `engine/changes.py` and `engine/frames.py` read what is given,
 `engine/writer.py` writes, `engine/register.py` registers views, `engine/once.py` answers queries,
-`engine/check.py` recomputes, `sources/watching.py` watches sources. A batch is read and checked completely
+`engine/check.py` recomputes, `sources/manager.py` watches sources. A batch is read and checked completely
 before any of them sees it. Rejects invalid arguments. Invariant: everything that a method reads or writes
 belongs to one epoch.
 """
@@ -64,9 +64,9 @@ from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.sources.from_views import AllSourcesFromViews, SourcesFromView
 from sparqlive.sources.links.follow import Follow
 from sparqlive.sources.links.traversal import Traversal
+from sparqlive.sources.manager import Source, SourceManager
 from sparqlive.sources.services import with_source_graphs
 from sparqlive.sources.watcher import address_of, stored_watcher, watcher, whole_path
-from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql import html
 from sparqlive.sparql.algebra import Dataset
 
@@ -162,9 +162,9 @@ class Session:
         self._writer = Writer(self.terms, spark, bulk, read_only, memory_limit(memory))
         if spark is not None and not isinstance(spark, str):
             self._writer.strategies.registered_spark()
-        self._feeds = Feeds(self._writer, watch)
-        self._traversal = Traversal(self._writer, self._feeds)
-        self._links = AllSourcesFromViews(self._writer, self._feeds)
+        self._manager = SourceManager(self._writer, watch)
+        self._traversal = Traversal(self._writer, self._manager)
+        self._links = AllSourcesFromViews(self._writer, self._manager)
         self.lineage = uuid4().hex
         """Identifies the history of epochs: epoch numbers are comparable only within one lineage."""
         if path is None:
@@ -219,7 +219,7 @@ class Session:
         self._registration.load(persistence, progress)
         stored = list[Source]()
         if not self.read_only:
-            stored = self._feeds.stored(persistence.store)
+            stored = self._manager.stored(persistence.store)
             persistence.load_assertions(self._writer.assertions)
             for source in stored:
                 self._writer.assertions.add(source.name)
@@ -232,7 +232,7 @@ class Session:
             persistence.follow(partial(self._registration.follow, persistence))
             return
         watchers = [stored_watcher(source.kind, source.address, source.options) for source in stored]
-        self._feeds.start(zip(stored, watchers, strict=True))
+        self._manager.start(zip(stored, watchers, strict=True))
         self._traversal.load(persistence.store)
         self._links.load(persistence.store)
         self._writer.start_clocks()
@@ -478,8 +478,8 @@ class Session:
     def sources(self) -> Mapping[str, Source]:
         """The sources by name. A read-only session shows them as the writing process last recorded them."""
         if self.read_only and self.store is not None:
-            return {source.name: source for source in self._feeds.stored(self.store)}
-        return self._feeds.by_name
+            return {source.name: source for source in self._manager.stored(self.store)}
+        return self._manager.by_name
 
     def source(self, kind: str, address: str, *, name: str | None = None, **options: Any) -> Source:
         """Adds a source of changes and starts watching it.
@@ -501,8 +501,8 @@ class Session:
             )
         if name in (".", ".."):
             raise Error(f"Invalid source name {name!r}: in a URL, it would mean a folder. Set another name.")
-        source = Source(self._feeds, name, kind, address, dict(options))
-        return self._feeds.add(source, watcher(kind, address, options))
+        source = Source(self._manager, name, kind, address, dict(options))
+        return self._manager.add(source, watcher(kind, address, options))
 
     def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> SourcesFromView:
         """Watches each IRI that `variable` has in the view as a source, for as long as it has it.
@@ -514,7 +514,7 @@ class Session:
 
     def observe_sources(self, observer: Callable[[Source, Epoch, float], None]) -> None:
         """Calls an observer with each epoch that a source causes, and with the seconds it took."""
-        self._feeds.observe(observer)
+        self._manager.observe(observer)
 
     # Views and queries
 
@@ -757,7 +757,7 @@ class Session:
         self._streams.stop()
         self._traversal.stop()
         self._links.stop()
-        self._feeds.stop()
+        self._manager.stop()
 
     def __enter__(self) -> Session:
         return self

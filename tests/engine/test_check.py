@@ -97,8 +97,8 @@ def test_a_wrong_row_is_found(name: str, strategy: Strategy, way: str) -> None:
             session.view(query, text(query), strategy=strategy)
         session.check()
         content = next(iter(session.views[name]._state.content.stored_parts()))
-        assert content.maintained is not None
-        rows = content.maintained.top_state() if content.rows is None else content.rows
+        assert content.compiled is not None
+        rows = content.compiled.top_state() if content.rows is None else content.rows
         row, weight = max(rows.items())
         for change in (-weight, weight + 1) if content.rows is not None else (-weight,):
             rows.stage({row: change})
@@ -169,7 +169,7 @@ def test_the_other_backend_recomputes(monkeypatch: pytest.MonkeyPatch, tmp_path:
         session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="duckdb")
         assert recomputed() == ["live"]
         session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="rebuild")
-        ran = session.views["live"]._state.content.maintained
+        ran = session.views["live"]._state.content.compiled
         assert ran is not None
         assert recomputed() == ["duckdb" if ran.evaluator == "live" else "live"]
         session.apply(insert=[random_quad(rng) for _ in range(40)], strategy="live")

@@ -58,8 +58,8 @@ def test_live_carries_less_where_each_change_looks_up_rows() -> None:
 )
 def test_which_views_look_up_rows(query: str, looks_up_rows: bool) -> None:
     with sparqlive.open() as session:
-        (maintained,) = session.view("v", query)._state.content.carried_by()
-        assert maintained.looks_up_rows is looks_up_rows
+        (compiled,) = session.view("v", query)._state.content.carried_by()
+        assert compiled.looks_up_rows is looks_up_rows
 
 
 def test_live_carries_everything_where_there_is_no_backend() -> None:

@@ -18,7 +18,7 @@ import sparqlive
 from sparqlive.live.terms import Terms
 from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.session import Session
-from sparqlive.zset.keyed_relation import LentRelation
+from sparqlive.zset.keyed_relation import RelationSnapshot
 
 BY_COLUMNS = replace(DEFAULT, column_rows=1)
 ENDLESS = " . ".join(f"?a{i} <x:p> ?b{i}" for i in range(8))
@@ -309,15 +309,15 @@ def test_lookups_by_object_follow_changes() -> None:
 def test_a_part_with_a_limit_is_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not looked up for each quad."""
     listed = 0
-    rows_before = LentRelation.rows_before
+    rows_before = RelationSnapshot.rows_before
 
-    def counted(relation: LentRelation) -> Any:
+    def counted(relation: RelationSnapshot) -> Any:
         nonlocal listed
         for row in rows_before(relation):
             listed += 1
             yield row
 
-    monkeypatch.setattr(LentRelation, "rows_before", counted)
+    monkeypatch.setattr(RelationSnapshot, "rows_before", counted)
     with sparqlive.open() as session:
         session.load(quads_of(data(400)))
         for part in (

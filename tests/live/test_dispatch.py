@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sparqlive
+from sparqlive.live.compiled_plan import CompiledPlan
 from sparqlive.live.dispatch import Dispatcher
-from sparqlive.live.maintained import Maintained
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.quads.current import Change, Quads
@@ -42,17 +42,17 @@ class Bench:
         self.terms = Terms(Dictionary())
         self.dispatcher = Dispatcher(self.quads)
 
-    def add(self, plan: op.Operator) -> Maintained:
-        maintained = Maintained(plan, self.quads, self.terms)
-        assert maintained.compute() == {}  # a plan is kept from its content on
-        self.dispatcher.add(maintained)
-        return maintained
+    def add(self, plan: op.Operator) -> CompiledPlan:
+        compiled = CompiledPlan(plan, self.quads, self.terms)
+        assert compiled.compute() == {}  # a plan is kept from its content on
+        self.dispatcher.add(compiled)
+        return compiled
 
     def change(self, item: ox.Quad, weight: int = 1) -> Change:
         subject, predicate, object_, graph = map(self.terms.dictionary.id_of, item)
         return subject, predicate, object_, graph, weight
 
-    def reached(self, *items: ox.Quad, weight: int = 1) -> dict[Maintained, dict[int, Any]]:
+    def reached(self, *items: ox.Quad, weight: int = 1) -> dict[CompiledPlan, dict[int, Any]]:
         """The plans that inserted quads concern; nothing stays of them."""
         self.quads.stage([self.change(item, weight) for item in items])
         found = self.dispatcher.dispatch(self.quads.staged)
@@ -200,21 +200,21 @@ def test_reached_if_and_only_if_the_constants_match(
 
 
 @pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[Maintained]:
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[CompiledPlan]:
     """The plans that a change was carried through, in order."""
-    ran: list[Maintained] = []
-    delta = Maintained.delta
+    ran: list[CompiledPlan] = []
+    delta = CompiledPlan.delta
 
-    def counting(self: Maintained, inputs: Any) -> Any:
+    def counting(self: CompiledPlan, inputs: Any) -> Any:
         ran.append(self)
         return delta(self, inputs)
 
-    monkeypatch.setattr(Maintained, "delta", counting)
+    monkeypatch.setattr(CompiledPlan, "delta", counting)
     return ran
 
 
 def changed(
-    session: sparqlive.Session, runs: list[Maintained], items: Iterable[ox.Quad]
+    session: sparqlive.Session, runs: list[CompiledPlan], items: Iterable[ox.Quad]
 ) -> tuple[set[str], int]:
     """The views that a batch changed, and how many plans ran for it."""
     runs.clear()
@@ -222,7 +222,7 @@ def changed(
     return set(epoch.deltas.changed()), len(runs)
 
 
-def test_a_thousand_views_over_different_predicates(runs: list[Maintained]) -> None:
+def test_a_thousand_views_over_different_predicates(runs: list[CompiledPlan]) -> None:
     with sparqlive.open() as session:
         for number in range(VIEWS):
             session.view(f"v{number}", f"SELECT ?x ?y {{ ?x <{EX}p{number}> ?y }}")
@@ -239,7 +239,7 @@ def test_a_thousand_views_over_different_predicates(runs: list[Maintained]) -> N
 @pytest.mark.parametrize(
     "pattern", ["?x <{ex}p> <{ex}c{n}>", "<{ex}c{n}> <{ex}q> ?x", "?x <{ex}p> <{ex}c{n}> . ?x <{ex}r> ?y"]
 )
-def test_a_thousand_views_over_different_constants(runs: list[Maintained], pattern: str) -> None:
+def test_a_thousand_views_over_different_constants(runs: list[CompiledPlan], pattern: str) -> None:
     """Views of one shape may share one plan: then it runs once, and only views that match change."""
     with sparqlive.open() as session:
         for number in range(VIEWS):
@@ -263,7 +263,7 @@ def test_a_thousand_views_over_different_constants(runs: list[Maintained], patte
         assert sum(len(view) for view in session.views.values()) == 3 * (2 if "?y" in pattern else 1)
 
 
-def test_dropped_views_cost_nothing(runs: list[Maintained]) -> None:
+def test_dropped_views_cost_nothing(runs: list[CompiledPlan]) -> None:
     with sparqlive.open() as session:
         for number in range(100):
             session.view(f"v{number}", f"SELECT ?x {{ ?x <{EX}p> <{EX}c{number}> }}")
@@ -277,7 +277,7 @@ def test_dropped_views_cost_nothing(runs: list[Maintained]) -> None:
         session.check()
 
 
-def test_equal_views_run_once(runs: list[Maintained]) -> None:
+def test_equal_views_run_once(runs: list[CompiledPlan]) -> None:
     with sparqlive.open() as session:
         for number in range(5):
             session.view(f"v{number}", f"SELECT ?x {{ ?x <{EX}p> ?y }}")

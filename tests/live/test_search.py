@@ -17,8 +17,8 @@ def test_what_ties_two_variables_is_tested_before_a_class() -> None:
     with sparqlive.open() as session:
         session.view("cycles", QUERY)
         session.apply(insert="<http://x/1> <http://x/p> <http://x/2> .")
-        (maintained,) = session._writer._keeper._single
-        both = [re.findall(r"has_\w+\((.*)\)", source) for source in maintained.sources]
+        (compiled,) = session._writer._registry._single
+        both = [re.findall(r"has_\w+\((.*)\)", source) for source in compiled.sources]
     tests = next(found for found in both if len(found) == 2)
     assert re.fullmatch(r"v_\d+, v_\d+", tests[0])
     assert re.fullmatch(r"v_\d+, c\d+", tests[1])

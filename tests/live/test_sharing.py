@@ -9,8 +9,8 @@ import pytest
 
 import sparqlive
 from sparqlive.engine.carry import Strategy
-from sparqlive.live.keeper import Product
-from sparqlive.live.maintained import key_of
+from sparqlive.live.compiled_plan import key_of
+from sparqlive.live.plan_registry import Product
 from sparqlive.plan import operators as op
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.algebra import Var
@@ -91,7 +91,7 @@ def test_views_of_one_shape_are_carried_by_one_plan() -> None:
             session.view(f"v{i}", PREFIX + SHAPES["member"].format(i))
             for i in range(DEFAULT.family_views + 5)
         ]
-        assert len({id(view._state.content.maintained) for view in views}) == 1
+        assert len({id(view._state.content.compiled) for view in views}) == 1
         session.apply(insert=f"<{EX}a> <{EX}member> <{EX}n3> .\n<{EX}a> <{EX}name> <{EX}b> .")
         assert [view.name for view in views if view.weights()] == ["v3"]
         for view in views[:-1]:

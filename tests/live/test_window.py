@@ -12,7 +12,7 @@ import pytest
 from sparqlive.live.terms import Terms
 from sparqlive.live.window import OrderedRows
 from sparqlive.plan import operators as op
-from sparqlive.plan.places import Places
+from sparqlive.plan.sort_keys import Places
 from sparqlive.rdf.dictionary import UNDEF, Dictionary
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.algebra import Var

@@ -17,8 +17,8 @@ from sparqlive.bulk.backends.duckdb import DuckDb
 from sparqlive.bulk.delta import delta
 from sparqlive.bulk.evaluate import ResultTables, evaluate
 from sparqlive.live import operators as live
+from sparqlive.live.compiled_plan import CompiledPlan
 from sparqlive.live.dispatch import Dispatcher
-from sparqlive.live.maintained import Maintained
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.delta import State
@@ -104,7 +104,7 @@ class Live:
         self.quads = Quads()
         self.quads.add([(*map(self.id_of, quad), 1) for quad in before])  # type: ignore[misc]
         self.plan = plan
-        self._kept = Maintained(plan, self.quads, Terms(self.dictionary))
+        self._kept = CompiledPlan(plan, self.quads, Terms(self.dictionary))
         self._dispatcher = Dispatcher(self.quads)
         self._dispatcher.add(self._kept)
         self.parameters = []

@@ -426,7 +426,7 @@ def test_a_snapshot_stays_as_it_is_and_is_no_part_of_the_others(rows: int, is_me
         quads.index(union, None, order, 1)
         quads.nodes(union)
         quads.inverse(1, 6)
-    taken = quads.lend()
+    taken = quads.snapshot()
 
     def seen() -> list[object]:
         taken.watch(union)

@@ -87,7 +87,7 @@ class MappedMachine(Machine):
     def lend(self, data: st.DataObject) -> None:
         """A snapshot of now, read later."""
         kept = self.__dict__.setdefault("lent", [])
-        kept.append((self.quads.lend(), set(self.old)))
+        kept.append((self.quads.snapshot(), set(self.old)))
         snapshot, quads = data.draw(st.sampled_from(kept))
         check(snapshot, quads, random.Random(1))
 
@@ -126,7 +126,7 @@ def test_snapshots_stay_as_they_were_over_bases_that_move(seed: int) -> None:
             (present.add if weight > 0 else present.remove)(tuple(quad))  # type: ignore[arg-type]
         assert quads.size == len(present)
         if pick.random() < 0.6:
-            lent.append((quads.lend(), set(present)))
+            lent.append((quads.snapshot(), set(present)))
         for one, quads_then in pick.sample(lent, min(2, len(lent))):
             check(one, quads_then, pick)
     quads.check()

@@ -93,7 +93,7 @@ def test_lent_quads_stay_as_they_were(seed: int) -> None:
             for *quad, weight in batch:
                 (present.add if weight > 0 else present.remove)(tuple(quad))  # type: ignore[arg-type]
         if pick.random() < 0.6:
-            lent.append((quads.lend(), set(present)))
+            lent.append((quads.snapshot(), set(present)))
         if pick.random() < 0.2:
             lent.pop(pick.randrange(len(lent))) if lent else None
         for one, quads_then in pick.sample(lent, min(2, len(lent))):
@@ -107,7 +107,7 @@ def test_lending_copies_nothing_and_a_change_copies_only_what_a_reader_has() -> 
     quads = Quads()
     quads.add([(5, 50, 6, 1, 1), (5, 51, 6, 1, 1)])
     first, second = quads.pairs(1, 50), quads.pairs(1, 51)
-    lent = quads.lend()
+    lent = quads.snapshot()
     assert lent.pairs(1, 50).overlay is first.overlay  # type: ignore[union-attr]
     quads.add([(7, 50, 8, 1, 1)])
     assert lent.pairs(1, 50).overlay is not first.overlay  # type: ignore[union-attr]
@@ -123,9 +123,9 @@ def test_an_order_that_is_younger_than_a_snapshot() -> None:
     quads, present = Quads(), {(s, p, s + 1, g) for s in range(9) for p in range(50, 70) for g in (70, 71)}
     quads.add([(*quad, 1) for quad in sorted(present)])
     named = Scope("named", None)
-    old = quads.lend()
+    old = quads.snapshot()
     quads.add([(100, 50, 101, 70, 1)])
-    new = quads.lend()
+    new = quads.snapshot()
     every = {SUBJECT: 100, OBJECT: 101, GRAPH: 70}
     for position, value in every.items():
         assert [*quads_with(quads, named, {position: value})]
@@ -139,10 +139,10 @@ def test_an_order_that_is_younger_than_a_snapshot() -> None:
 def test_readers_between_two_changes_share_what_is_lent() -> None:
     quads = Quads()
     quads.add([(5, 50, 6, 1, 1)])
-    first, second = quads.lend(), quads.lend()
+    first, second = quads.snapshot(), quads.snapshot()
     assert second.pairs(1, 50) is first.pairs(1, 50)
     quads.stage([(7, 50, 8, 1, 1)])
-    between = quads.lend()  # a reader while an epoch is prepared
+    between = quads.snapshot()  # a reader while an epoch is prepared
     quads.commit()
     assert set(between.pairs(1, 50).rows_before()) == {(5, 6)}
-    assert set(quads.lend().pairs(1, 50).rows_before()) == {(5, 6), (7, 8)}
+    assert set(quads.snapshot().pairs(1, 50).rows_before()) == {(5, 6), (7, 8)}

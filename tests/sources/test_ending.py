@@ -50,7 +50,7 @@ class Stubborn:
 
 
 def test_a_source_that_goes_on_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sparqlive.sources.watching._CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr("sparqlive.sources.manager._CANCEL_SECONDS", 0.1)
     monkeypatch.setitem(KINDS, "stubborn", Kind("tests.sources.test_ending:Stubborn"))
     with sparqlive.open() as session:
         session.source("stubborn", "urn:x")
@@ -84,7 +84,7 @@ def test_a_source_whose_quads_cannot_be_removed_stays(
 def test_a_source_that_is_removed_before_it_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Following links, for example, removes sources while others are looked at."""
     monkeypatch.setitem(KINDS, "stubborn", Kind("tests.sources.test_ending:Stubborn"))
-    monkeypatch.setattr("sparqlive.sources.watching._CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr("sparqlive.sources.manager._CANCEL_SECONDS", 0.1)
     with sparqlive.open() as session:
         source = session.source("stubborn", "urn:x")
         feeds = session._feeds

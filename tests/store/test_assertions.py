@@ -17,8 +17,8 @@ import sparqlive
 from sparqlive.engine.assertions import ASSERTED, LOCAL, WIDTH
 from sparqlive.engine.older_assertions import whole_relation
 from sparqlive.rdf.dictionary import hash_of
+from sparqlive.sources.manager import Source
 from sparqlive.sources.watcher import Content
-from sparqlive.sources.watching import Source
 from sparqlive.store import compaction
 from sparqlive.store.catalog import FORMAT
 from sparqlive.store.commits import Commit

@@ -84,7 +84,7 @@ def test_views_are_not_computed_again(tmp_path: Path, monkeypatch: pytest.Monkey
         session.load([ox.Quad(ox.NamedNode(EX + "a"), ox.NamedNode(EX + "p"), ox.Literal(1))])
         session.view("optional", query("optional"))
         session.view("distinct", query("distinct"))
-    monkeypatch.setattr("sparqlive.live.maintained.Maintained.compute", None)
+    monkeypatch.setattr("sparqlive.live.compiled_plan.CompiledPlan.compute", None)
     with sparqlive.open(tmp_path / "store") as session:
         assert len(session.views["optional"]) == 1
 
@@ -182,7 +182,7 @@ def test_a_failed_view_is_computed_anew(tmp_path: Path, monkeypatch: pytest.Monk
             raise ArithmeticError("out of luck")
 
         with monkeypatch.context() as patch:
-            patch.setattr("sparqlive.live.maintained.Maintained.delta", fails)
+            patch.setattr("sparqlive.live.compiled_plan.CompiledPlan.delta", fails)
             session.apply(insert=[two])
         with pytest.raises(sparqlive.ViewFailed, match="out of luck"):
             session.views["all"].weights()

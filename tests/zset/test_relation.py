@@ -329,7 +329,7 @@ def test_what_nobody_refers_to_is_freed_at_once(key_length: int, changed: bool) 
     gc.disable()
     try:
         before = sys.getrefcount(run)
-        copy, lent = relation.copy(), relation.lend()
+        copy, lent = relation.copy(), relation.snapshot()
         for reader in (copy, lent):
             assert [*(reader.before(key) or ())] == [relation.value_of((1, 2, 3))]
             assert reader.run_before() is not None
@@ -343,23 +343,23 @@ def test_what_nobody_refers_to_is_freed_at_once(key_length: int, changed: bool) 
 def test_what_a_reader_merged_is_read_by_others_and_taken_over_by_the_next_change() -> None:
     relation = KeyedRelation(2, 1, Run.sort(columns_of([(1, 2), (4, 5)], 2)))
     relation.apply_all([(7, 8, 1), (1, 2, -1)])
-    first = relation.lend()
+    first = relation.snapshot()
     whole = first.run_before()
     assert whole is not None
     assert [*whole.rows()] == [(4, 5), (7, 8)]
     del first
-    late = relation.lend()
+    late = relation.snapshot()
     assert late.run_before() is whole, "another reader of the same rows"
     relation.apply_all([(9, 9, 1)])
     assert relation.run is whole
     assert relation.overlay == {9: {9: 1}}
-    second = relation.lend()
+    second = relation.snapshot()
     relation.apply_all([(9, 9, -1)])
     assert {*second.rows_before()} == {(4, 5), (7, 8), (9, 9)}
     merged = second.run_before()
     assert merged is not None
     assert [*merged.rows()] == [(4, 5), (7, 8), (9, 9)], "as it was, read after a change"
-    now = relation.lend().run_before()
+    now = relation.snapshot().run_before()
     assert now is not None
     assert [*now.rows()] == [*late.rows_before()] == [(4, 5), (7, 8)]
 

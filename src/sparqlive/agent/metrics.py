@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from sparqlive.agent.hub import TEMPORARY
 from sparqlive.engine.epoch import Epoch
 from sparqlive.session import Session
-from sparqlive.sources.watching import Source
+from sparqlive.sources.manager import Source
 
 if TYPE_CHECKING:
     from sparqlive.agent.agent import Agent

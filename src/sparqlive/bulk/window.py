@@ -15,7 +15,7 @@ from sparqlive.bulk.order import READ, place
 from sparqlive.bulk.solutions import Solutions, before_and_after
 from sparqlive.bulk.typed import with_types
 from sparqlive.plan import operators as op
-from sparqlive.plan.places import Cut
+from sparqlive.plan.sort_keys import Cut
 from sparqlive.sparql.ordering import order_bytes
 
 if TYPE_CHECKING:

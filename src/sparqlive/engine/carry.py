@@ -21,9 +21,9 @@ import pyarrow as pa
 from sparqlive.engine.choice import LIVE, Way, Work, choose, way_of
 from sparqlive.engine.export import BulkData
 from sparqlive.errors import BulkFailed, Error, SparkFailed, Timeout, TooLarge, Unsupported
-from sparqlive.live.content import PlanContent
-from sparqlive.live.keeper import Keeper
-from sparqlive.live.maintained import Inputs, Maintained, Saved, is_of_totals
+from sparqlive.live.compiled_plan import CompiledPlan, Inputs, Saved, is_of_totals
+from sparqlive.live.materialization import Materialization
+from sparqlive.live.plan_registry import PlanRegistry
 from sparqlive.numbers import short_repr
 from sparqlive.plan.operators import Keeping, Operator
 from sparqlive.quads.current import Change, Quads
@@ -86,9 +86,9 @@ class CarryResult:
 
     def __init__(
         self,
-        deltas: Mapping[PlanContent, Mapping[Row, int]],
-        failed: dict[PlanContent, Exception],
-        choices: dict[Maintained, Choice],
+        deltas: Mapping[Materialization, Mapping[Row, int]],
+        failed: dict[Materialization, Exception],
+        choices: dict[CompiledPlan, Choice],
     ) -> None:
         self.deltas = deltas
         self.failed = failed
@@ -109,7 +109,7 @@ class Outcome:
 
     relations: dict[str, SavedRows] = field(default_factory=dict)
     """The deltas of all relations, by name."""
-    deltas: dict[PlanContent, Mapping[Row, int]] = field(default_factory=dict)
+    deltas: dict[Materialization, Mapping[Row, int]] = field(default_factory=dict)
     """The changes of results."""
     choices: dict[Any, Choice] = field(default_factory=dict)
 
@@ -328,52 +328,56 @@ class Strategies:
     # Epochs
 
     def carry(
-        self, keeper: Keeper, changes: Sequence[Change], requested: Strategy, undone: Sequence[Change] = ()
+        self,
+        registry: PlanRegistry,
+        changes: Sequence[Change],
+        requested: Strategy,
+        undone: Sequence[Change] = (),
     ) -> CarryResult:
-        """Carries the staged changes to the plans of a keeper that they affect.
+        """Carries the staged changes to the plans of a registry that they affect.
 
         Each plan uses the requested strategy or the cheapest one. A plan that fails is reported.
 
-        `undone` are changes that lead from the last epoch back to the epoch of the keeper's contents.
+        `undone` are changes that lead from the last epoch back to the epoch of the registry's contents.
         """
         is_small = len(changes) <= self.tuning.small_batch and requested in ("auto", "live")
-        batch = None if is_small else _Batch(keeper, changes, undone, requested)
-        failed: dict[PlanContent, Exception] = {}
-        choices: dict[Maintained, Choice] = {}
-        limit = keeper.limit
-        for maintained, inputs in keeper.work().items():
+        batch = None if is_small else _Batch(registry, changes, undone, requested)
+        failed: dict[Materialization, Exception] = {}
+        choices: dict[CompiledPlan, Choice] = {}
+        limit = registry.limit
+        for compiled, inputs in registry.work().items():
             try:
                 if limit is not None:
-                    limit.begin(maintained)
+                    limit.begin(compiled)
                 try:
                     delta: Mapping[Row, int]
                     if batch is None:
-                        delta = maintained.delta(inputs)
+                        delta = compiled.delta(inputs)
                     else:
-                        delta, choices[maintained] = self._carry_chosen(batch, maintained, inputs)
+                        delta, choices[compiled] = self._carry_chosen(batch, compiled, inputs)
                 finally:
                     if limit is not None:
-                        limit.end(maintained)
+                        limit.end(compiled)
             except (BulkFailed, KeyboardInterrupt):  # not the plan failed: the whole epoch is abandoned
-                keeper.ran(maintained, {})
+                registry.ran(compiled, {})
                 raise
             except Exception as error:
-                keeper.failed(maintained, error, failed)
+                registry.failed(compiled, error, failed)
                 continue
-            keeper.ran(maintained, delta)
-        return CarryResult(keeper.deltas(failed), failed, choices)
+            registry.ran(compiled, delta)
+        return CarryResult(registry.deltas(failed), failed, choices)
 
-    def carry_live(self, keeper: Keeper) -> CarryResult:
+    def carry_live(self, registry: PlanRegistry) -> CarryResult:
         """Carries the staged changes live, without estimates."""
-        return self.carry(keeper, (), "live")
+        return self.carry(registry, (), "live")
 
     def _carry_chosen(
-        self, batch: _Batch, maintained: Maintained, inputs: Inputs
+        self, batch: _Batch, compiled: CompiledPlan, inputs: Inputs
     ) -> tuple[Mapping[Row, int], Choice]:
         """The delta of a plan's result, by the requested or the cheapest strategy."""
         changed = sum(map(len, inputs.values()))
-        derivations = batch.keeper.derivations_of(maintained)
-        work = Work(changed, maintained.matching_quads(), derivations, maintained.looks_up_rows)
+        derivations = batch.registry.derivations_of(compiled)
+        work = Work(changed, compiled.matching_quads(), derivations, compiled.looks_up_rows)
         if batch.requested == "auto":
             way, reason = choose(work, self.bulk_backend, self.tuning)
         else:
@@ -381,30 +385,30 @@ class Strategies:
             reason = f"{batch.requested} was requested."
         start = time.perf_counter()
         try:
-            with interrupting(maintained.stop_flag):
-                delta = self._by(way, batch, maintained, inputs)
+            with interrupting(compiled.stop_flag):
+                delta = self._by(way, batch, compiled, inputs)
         except BulkFailed as error:
             if batch.requested != "auto":
                 raise
             way, reason = LIVE, f"live, because {error}"
-            delta = maintained.delta(inputs)
-        maintained.carried_by(way.strategy, way.backend or "live")
+            delta = compiled.delta(inputs)
+        compiled.carried_by(way.strategy, way.backend or "live")
         return delta, Choice(way.strategy, time.perf_counter() - start, reason)
 
-    def _by(self, way: Way, batch: _Batch, maintained: Maintained, inputs: Inputs) -> Mapping[Row, int]:
+    def _by(self, way: Way, batch: _Batch, compiled: CompiledPlan, inputs: Inputs) -> Mapping[Row, int]:
         if way.backend is not None:
-            return self._by_backend(way.backend, way, batch, maintained)
+            return self._by_backend(way.backend, way, batch, compiled)
         if way == LIVE:
-            return maintained.delta(inputs)
-        return batch.change(maintained, maintained.rebuilt())
+            return compiled.delta(inputs)
+        return batch.change(compiled, compiled.rebuilt())
 
-    def _by_backend(self, name: str, way: Way, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
-        limit = batch.keeper.limit  # it counts the time of this process, not that of Spark's
+    def _by_backend(self, name: str, way: Way, batch: _Batch, compiled: CompiledPlan) -> Mapping[Row, int]:
+        limit = batch.registry.limit  # it counts the time of this process, not that of Spark's
         try:
-            with nullcontext() if limit is None else limit.by_others(), stopped_by(maintained.stop_flag):
+            with nullcontext() if limit is None else limit.by_others(), stopped_by(compiled.stop_flag):
                 carrier = self.carriers[name](batch.undone)
                 carry = _rebuild_by if way.strategy == "rebuild" else _delta_by
-                return carry(carrier, batch, maintained)
+                return carry(carrier, batch, compiled)
         except (BulkFailed, Timeout, TooLarge):  # a limit stops the plan; the backend did not fail
             raise
         except Exception as error:
@@ -432,30 +436,30 @@ def _in_process(quads: Quads | Snapshot, dictionary: Dictionary, terms: Callable
 
 @dataclass(frozen=True)
 class _Batch:
-    """A batch of changes for the contents of a keeper, which do not include the effect of `undone`."""
+    """A batch of changes for the contents of a registry, which do not include the effect of `undone`."""
 
-    keeper: Keeper
+    registry: PlanRegistry
     changes: Sequence[Change]
     undone: Sequence[Change]
     requested: Strategy
 
-    def change(self, maintained: Maintained, result: Mapping[Row, int] | Run) -> Mapping[Row, int]:
+    def change(self, compiled: CompiledPlan, result: Mapping[Row, int] | Run) -> Mapping[Row, int]:
         """The delta of a result that was computed from scratch: the difference to the present rows."""
-        return change_between(self.keeper.rows_of(maintained), result)
+        return change_between(self.registry.rows_of(compiled), result)
 
 
-def _delta_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
-    sources = maintained.state_sources()
-    plans, kept = [*sources.values(), maintained.plan], maintained.kept()
-    names, parameters = maintained.state_names(), maintained.parameter_rows()
+def _delta_by(carrier: Carrier, batch: _Batch, compiled: CompiledPlan) -> Mapping[Row, int]:
+    sources = compiled.state_sources()
+    plans, kept = [*sources.values(), compiled.plan], compiled.kept()
+    names, parameters = compiled.state_names(), compiled.parameter_rows()
     *states, result = carrier.deltas(plans, batch.changes, parameters, kept, names)
-    maintained.take(dict(zip(sources, states, strict=True)))
+    compiled.take(dict(zip(sources, states, strict=True)))
     return result
 
 
-def _rebuild_by(carrier: Carrier, batch: _Batch, maintained: Maintained) -> Mapping[Row, int]:
-    sources = maintained.state_sources()
-    plans = [*sources.values(), maintained.plan]
-    *states, result = carrier.contents(plans, batch.changes, maintained.parameter_rows())
-    maintained.replace(dict(zip(sources, states, strict=True)))
-    return batch.change(maintained, result)
+def _rebuild_by(carrier: Carrier, batch: _Batch, compiled: CompiledPlan) -> Mapping[Row, int]:
+    sources = compiled.state_sources()
+    plans = [*sources.values(), compiled.plan]
+    *states, result = carrier.contents(plans, batch.changes, compiled.parameter_rows())
+    compiled.replace(dict(zip(sources, states, strict=True)))
+    return batch.change(compiled, result)

@@ -22,7 +22,7 @@ from sparqlive.engine.stored_names import all_names
 from sparqlive.engine.view_state import ViewState
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import CheckFailed, ViewFailed
-from sparqlive.live.content import PlanContent
+from sparqlive.live.materialization import Materialization
 from sparqlive.live.once import compute_rewritten
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import within_reach
@@ -86,9 +86,9 @@ def _comparison(writer: Writer, union: bool) -> Callable[[ViewState], tuple[str,
     return compare
 
 
-def _unheld_contents(writer: Writer) -> Iterator[tuple[ViewState, PlanContent]]:
+def _unheld_contents(writer: Writer) -> Iterator[tuple[ViewState, Materialization]]:
     """Contents that are not held, each once, with a view that has them."""
-    seen: set[PlanContent] = set()
+    seen: set[Materialization] = set()
     for view in writer.views.by_name.values():
         for content in view.content.stored_parts() if _is_kept(view) else ():
             if not content.is_held and content not in seen:
@@ -153,8 +153,8 @@ def _check_by_backends(writer: Writer, view: ViewState) -> tuple[str, ...]:
             if stored is not None:
                 by.add(_check_unheld(view, stored, writer))
                 continue
-            assert content.maintained is not None
-            for evaluator in _EVALUATORS[content.maintained.evaluator]:
+            assert content.compiled is not None
+            for evaluator in _EVALUATORS[content.compiled.evaluator]:
                 give_back()  # the recomputed rows are in memory
                 _check_content(view, content, writer, evaluator)
                 by.add(evaluator)
@@ -163,7 +163,7 @@ def _check_by_backends(writer: Writer, view: ViewState) -> tuple[str, ...]:
     return tuple(sorted(by))
 
 
-def _in_store(view: ViewState, content: PlanContent, writer: Writer) -> PlanContent | None:
+def _in_store(view: ViewState, content: Materialization, writer: Writer) -> Materialization | None:
     """A content as it is in the store, if it stays there, or if memory has no room for two of it."""
     unheld, budget = writer.views.unheld, writer.budget
     if not content.is_held:
@@ -187,11 +187,11 @@ def _as_of(view: ViewState, quads: Quads) -> Iterator[None]:
         quads.add(view.deferred.changes())
 
 
-def _check_content(view: ViewState, content: PlanContent, writer: Writer, evaluator: str) -> None:
+def _check_content(view: ViewState, content: Materialization, writer: Writer, evaluator: str) -> None:
     terms = Terms(writer.terms.dictionary.extended())
     recomputed: Mapping[Row, int] | Run
     if evaluator == "live":
-        quads = writer.quads.lend()
+        quads = writer.quads.snapshot()
         with writer.pinned():
             recomputed = compute_rewritten(content.plan, quads, terms, {})
     else:  # under the lock it can read the quads themselves
@@ -211,7 +211,7 @@ def _check_content(view: ViewState, content: PlanContent, writer: Writer, evalua
         )
 
 
-def _check_unheld(view: ViewState, content: PlanContent, writer: Writer) -> str:
+def _check_unheld(view: ViewState, content: Materialization, writer: Writer) -> str:
     """Compares in the store: a backend recomputes all relations, and joins them with the stored rows.
 
     Returns the backend's name.
@@ -240,7 +240,7 @@ def _check_unheld(view: ViewState, content: PlanContent, writer: Writer) -> str:
 
 
 def _differing(
-    content: PlanContent, writer: Writer
+    content: Materialization, writer: Writer
 ) -> tuple[str, Mapping[str, tuple[int, Mapping[Row, int]]]]:
     """The name of the backend that compares a content, and the relations that differ."""
     assert writer.views.unheld is not None

@@ -14,9 +14,9 @@ from typing import Literal, TypeAlias
 
 from sparqlive.engine.carry import CarryResult, Strategies
 from sparqlive.errors import Error
-from sparqlive.live.content import PlanContent
-from sparqlive.live.keeper import Keeper
-from sparqlive.live.maintained import Saved
+from sparqlive.live.compiled_plan import Saved
+from sparqlive.live.materialization import Materialization
+from sparqlive.live.plan_registry import PlanRegistry
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import MOST_SECONDS, parse_seconds, seconds, short_repr
 from sparqlive.plan.operators import Operator
@@ -75,7 +75,7 @@ class Deferred:
         self.refresh = refresh
         self.epoch = epoch
         self.gathered: dict[Quad, int] = {}
-        self.keeper = Keeper(quads, terms, scope=name)
+        self.registry = PlanRegistry(quads, terms, scope=name)
         self._quads = quads
         self._name = name
         self._timer: threading.Timer | None = None
@@ -85,11 +85,11 @@ class Deferred:
         """The name of the stored relation of gathered changes."""
         return gathered_name(self._name)
 
-    def keep(self, plan: Operator, saved: Saved | None) -> PlanContent:
+    def keep(self, plan: Operator, saved: Saved | None) -> Materialization:
         """The content as of the view's epoch; unsaved parts are computed from the quads of that epoch."""
         self._quads.add(self.undone())
         try:
-            return self.keeper.keep(plan, saved)
+            return self.registry.keep(plan, saved)
         finally:
             self._quads.add(self.changes())
 
@@ -123,13 +123,13 @@ class Deferred:
         self._quads.add(undone)
         try:
             self._quads.stage(changes)
-            yield strategies.carry(self.keeper, changes, "auto", undone)
+            yield strategies.carry(self.registry, changes, "auto", undone)
         except BaseException:
-            self.keeper.rollback()
+            self.registry.rollback()
             self._quads.rollback()
             self._quads.add(changes)
             raise
-        self.keeper.commit()
+        self.registry.commit()
         self._quads.commit()
         self.gathered = {}
         self.epoch = epoch

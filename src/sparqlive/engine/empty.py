@@ -90,7 +90,7 @@ def why_empty(writer: Writer, plan: op.Operator, epoch: int) -> str | None:
         with writer.capturing():
             if not writer.quads.size or writer.epoch != epoch:
                 return None
-            quads = writer.quads.lend()
+            quads = writer.quads.snapshot()
             sizes = quads.graph_sizes() if names else {}
             files.enter_context(writer.pinned())
 

@@ -1,6 +1,6 @@
 """The graphs of one epoch: their sizes, and the triples of one of them.
 
-Quads are lent, so reading them does not block writers, and does not wait for an epoch that is being carried.
+Quads are read from a snapshot, which neither blocks writers nor waits for an epoch that is being carried.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def matching_quads(
             scopes = EVERY_GRAPH if graph is None else [Scope("one", frozenset({find(graph) or UNDEF}))]
             if None in known.values():  # no quad has a term that is unknown
                 return
-            lent = writer.quads.lend()
+            snapshot = writer.quads.snapshot()
             files.enter_context(writer.pinned())
-        found = (lent.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
+        found = (snapshot.matching(scope, known) for scope in scopes)  # type: ignore[arg-type]
         yield from dictionary.quads(chain.from_iterable(found))
 
 
@@ -65,7 +65,7 @@ class CapturedGraph:
             self._scope = Scope("one", frozenset({self._dictionary.find(name) or UNDEF}))
             self.epoch = writer.epoch
             """The epoch that the triples belong to."""
-            self._quads = writer.quads.lend()
+            self._quads = writer.quads.snapshot()
             files.enter_context(writer.pinned())
         finalize(self, files.close)
 

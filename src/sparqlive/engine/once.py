@@ -1,6 +1,6 @@
 """Evaluates one-off queries on the last committed epoch.
 
-A query reads lent quads, without the lock, so that it does not block writers and can be stopped at any point.
+A query reads a snapshot of the quads without the lock: it does not block writers, and can stop anywhere.
 It does not wait for an epoch that is being carried. Rows are computed as they are read. Invariant: an answer
 belongs to one epoch.
 """
@@ -62,7 +62,7 @@ def query_once(
         if view is not None and is_carrying and not view.content.capturable:
             view = None
         if view is None:
-            quads = writer.quads.lend()
+            quads = writer.quads.snapshot()
             if writer.persistence is not None:
                 files = ExitStack()
                 files.enter_context(writer.pinned())

@@ -25,8 +25,8 @@ from sparqlive.engine.pins import Pins
 from sparqlive.engine.stored_data import StoredData
 from sparqlive.engine.stored_names import all_names, names_of_failed, unshared_names
 from sparqlive.errors import StoreFailed
-from sparqlive.live.content import PlanContent, Product
-from sparqlive.live.maintained import is_of_totals
+from sparqlive.live.compiled_plan import is_of_totals
+from sparqlive.live.materialization import Materialization, Product
 from sparqlive.plan.operators import Operator
 from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.rdf.dictionary import Dictionary
@@ -87,7 +87,7 @@ class Persistence:
         self._dictionary = dictionary
         self._poller: Poller | None = None
         self.pins = Pins(self.store)
-        self._contents_in_use: Callable[[], Iterable[PlanContent]] = tuple
+        self._contents_in_use: Callable[[], Iterable[Materialization]] = tuple
         self._assertions: Assertions | None = None
         self._catalog.use_under(lock)
         try:
@@ -124,7 +124,7 @@ class Persistence:
                 self._catalog.set_meta("lineage", recorded)
         return recorded
 
-    def attach(self, contents: Callable[[], Iterable[PlanContent]]) -> None:
+    def attach(self, contents: Callable[[], Iterable[Materialization]]) -> None:
         """Sets the contents that are moved to new bases."""
         self._contents_in_use = contents
 
@@ -150,7 +150,7 @@ class Persistence:
         assert self._assertions is not None
         self._assertions.use(self.store.keyed(ASSERTED, 1, BY_SOURCE), self.store.keyed(ASSERTED, 4, BY_QUAD))
 
-    def has(self, content: PlanContent) -> bool:
+    def has(self, content: Materialization) -> bool:
         """Whether all relations of a content are in the store."""
         return all(self._catalog.has(name) for name, _, _ in content.relations())
 
@@ -164,7 +164,7 @@ class Persistence:
         strategy: str,
         note: Mapping[str, Any],
         batch: Batch,
-        failed: Iterable[PlanContent] = (),
+        failed: Iterable[Materialization] = (),
         saved: Mapping[str, Saved] = _NOTHING_SAVED,
     ) -> None:
         """Makes an epoch durable: its changes, new terms, the deltas of all stored relations, and its notes.
@@ -218,9 +218,9 @@ class Persistence:
         base: str | None,
         refresh: Refresh,
         owner: str | None,
-        content: PlanContent,
+        content: Materialization,
         epoch: int,
-        instead_of: PlanContent | None,
+        instead_of: Materialization | None,
         notes: Mapping[str, str],
     ) -> None:
         """Registers a view, replacing an existing view of the same name.
@@ -258,7 +258,7 @@ class Persistence:
     def save(
         self,
         name: str,
-        content: PlanContent,
+        content: Materialization,
         epoch: int,
         damaged: Set[str] = frozenset(),
         since: int | None = None,
@@ -283,13 +283,13 @@ class Persistence:
         self._rebase(content, commit.bases.keys())
         return begin
 
-    def _left_over(self, content: PlanContent) -> set[str]:
+    def _left_over(self, content: Materialization) -> set[str]:
         """Relations of a content that older versions stored."""
         names = all_names(content)
         keys = {name.partition("/")[0] for name in names}
         return {name for name in self._catalog.bases() if name.partition("/")[0] in keys} - names
 
-    def _contents(self, content: PlanContent, epoch: int, new: Set[str]) -> Commit:
+    def _contents(self, content: Materialization, epoch: int, new: Set[str]) -> Commit:
         """The relations of a content that are new or not in the store, ready to be committed."""
         fresh = {
             key: (width, rows)
@@ -311,7 +311,7 @@ class Persistence:
         terms, columns, exceptions = self._dictionary.journal()
         return {"terms": terms, "term_columns": columns, "exceptions": exceptions}
 
-    def drop(self, name: str, content: PlanContent, epoch: int) -> None:
+    def drop(self, name: str, content: Materialization, epoch: int) -> None:
         """Drops a view, and the relations that no other view uses."""
         with self._catalog.transaction():
             self._catalog.forget_view(name)
@@ -354,7 +354,7 @@ class Persistence:
             with self._catalog.transaction():
                 self._catalog.set_meta(REFRESHES, "1")
 
-    def is_beyond(self, content: PlanContent, epoch: int) -> bool:
+    def is_beyond(self, content: Materialization, epoch: int) -> bool:
         """Whether a stored relation of a content belongs to a later epoch."""
         return any(self._catalog.last_epoch(name) > epoch for name in all_names(content))
 
@@ -364,10 +364,10 @@ class Persistence:
         gathered = {} if saved is None else saved.rows()
         deferred.load(gathered, self._catalog.refreshed(name) if gathered else self._catalog.epoch())
 
-    def refresh(self, name: str, deferred: Deferred, epoch: int, failed: Iterable[PlanContent]) -> None:
+    def refresh(self, name: str, deferred: Deferred, epoch: int, failed: Iterable[Materialization]) -> None:
         """Makes the refresh of a view durable."""
         forgotten = names_of_failed(failed)
-        deltas = {key: delta for key, delta in deferred.keeper.staged().items() if key not in forgotten}
+        deltas = {key: delta for key, delta in deferred.registry.staged().items() if key not in forgotten}
         forgotten = {*forgotten, deferred.relation}
         bases = {deferred.relation: (4, dict[Row, int]())}
         commit = Commit(epoch, deltas=deltas, **self._new_terms(), forgotten=forgotten, bases=bases)
@@ -400,7 +400,7 @@ class Persistence:
         except StoreFailed as error:
             _log.warning(_NOT_MOVED, error)
 
-    def _rebase(self, content: PlanContent, relations: Set[str]) -> None:
+    def _rebase(self, content: Materialization, relations: Set[str]) -> None:
         """Has a content read new bases, if they are in files."""
         catalog = self._catalog
 
@@ -421,14 +421,16 @@ class Persistence:
         self.pins.move()
         return self.data.advance()
 
-    def changed(self, content: PlanContent, since: int) -> bool:
+    def changed(self, content: Materialization, since: int) -> bool:
         """Whether a content has a delta after an epoch."""
         parts = content.parts if isinstance(content, Product) else []
         return any(self._catalog.delta_rows(one.name, since) for one in (content, *parts))
 
     # History
 
-    def history(self, content: PlanContent, since: int, until: int) -> Iterator[tuple[int, dict[Row, int]]]:
+    def history(
+        self, content: Materialization, since: int, until: int
+    ) -> Iterator[tuple[int, dict[Row, int]]]:
         """The deltas of a content's rows after epoch `since`, up to epoch `until`."""
         for epoch, rows in self.store.deltas(content.name, since, until):
             yield epoch, {tuple(row): weight for *row, weight in rows.tolist()}

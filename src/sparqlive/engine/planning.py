@@ -19,12 +19,12 @@ from sparqlive.live.once import Runnable, reads_of, runnable
 from sparqlive.live.terms import Terms
 from sparqlive.plan.checks import check_functions
 from sparqlive.plan.explain import Explained, explain_plan
+from sparqlive.plan.normal_form import Spelling, spelling_of
 from sparqlive.plan.once import fixed
 from sparqlive.plan.operators import GraphChoice, Operator, kept_of
 from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.services import services_in, with_unknown_tables
-from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.quads.snapshot import Snapshot
@@ -134,7 +134,7 @@ class Planning:
         allow_private: bool,
         refusal: Error | None,
     ) -> PlannedQuery:
-        """Asks the endpoints of a query, on the quads that were lent for it."""
+        """Asks the endpoints of a query, on its snapshot of the quads."""
 
         def plan_of(query: Query) -> Operator:
             return self.translated(query, planned.graph_of)

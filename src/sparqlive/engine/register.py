@@ -25,9 +25,9 @@ from sparqlive.engine.view_state import ViewState
 from sparqlive.engine.views import readable
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, ViewExists
-from sparqlive.live.content import PlanContent
-from sparqlive.live.keeper import Keeper
-from sparqlive.live.maintained import is_of_totals
+from sparqlive.live.compiled_plan import is_of_totals
+from sparqlive.live.materialization import Materialization
+from sparqlive.live.plan_registry import PlanRegistry
 from sparqlive.live.prepared import Bulk, Prepared, prepare, prepare_apart
 from sparqlive.live.terms import Terms
 from sparqlive.numbers import short_repr
@@ -124,8 +124,8 @@ class Registration:
             writer.ensure_open()
             known = self._views.by_name.get(name)
             is_there = known is not None and known.query == parsed and known.failure is None
-            keeper = self._views.temporary if temporary else self._views.keeper
-            if refresh == "immediate" and keeper.is_known(planned.kept):
+            registry = self._views.temporary if temporary else self._views.registry
+            if refresh == "immediate" and registry.is_known(planned.kept):
                 is_there = True
             if not is_there and not temporary and refresh == "immediate":
                 needed, why = self._why_by_files(planned.kept, strategy)
@@ -141,10 +141,10 @@ class Registration:
             with writer.reading():
                 writer.ensure_open()
                 terms = Terms(writer.terms.dictionary.extended())
-                quads = writer.quads.lend()
+                quads = writer.quads.snapshot()
                 files.enter_context(writer.pinned())
                 gathered = writer.gather()
-            scope = name if refresh != "immediate" else keeper.scope
+            scope = name if refresh != "immediate" else registry.scope
             try:
                 computed = within(
                     seconds,
@@ -205,12 +205,12 @@ class Registration:
             if known is not None and not same:
                 self._views.check_not_read(name)
             deferred = self._deferred(name, refresh, writer.epoch)
-            keeper = self._views.keeper if deferred is None else deferred.keeper
+            registry = self._views.registry if deferred is None else deferred.registry
             if planned.temporary:
-                keeper = self._views.temporary
+                registry = self._views.temporary
                 writer.limit_temporary()
             owner = owner if known is None else known.owner
-            with self._new_content(keeper, planned, strategy) as content:
+            with self._new_content(registry, planned, strategy) as content:
                 if writer.persistence is not None and not planned.temporary:
                     before = known if known is not None and known.failure is None else None
                     replaced = None if before is None else before.content
@@ -218,7 +218,7 @@ class Registration:
                         name, text, base, refresh, owner, content, writer.epoch, replaced, notes
                     )
                     if not content.is_held and not planned.stays:
-                        content = self._mapped(keeper, content)
+                        content = self._mapped(registry, content)
             if known is not None:
                 self._views.release(known)
             terms = content.terms if planned.temporary else None
@@ -228,27 +228,29 @@ class Registration:
             return view
 
     @contextmanager
-    def _new_content(self, keeper: Keeper, planned: PlannedView, strategy: Strategy) -> Iterator[PlanContent]:
+    def _new_content(
+        self, registry: PlanRegistry, planned: PlannedView, strategy: Strategy
+    ) -> Iterator[Materialization]:
         """The content of a view; released if the block, which stores it, fails."""
         unheld = self._views.unheld
         if planned.by_files is None or unheld is None:
-            content = self._content(keeper, planned, strategy)
+            content = self._content(registry, planned, strategy)
             content.reserve(planned.needed_bytes)
             try:
                 yield content
             except BaseException:
-                keeper.release(content)
+                registry.release(content)
                 raise
             return
         by_files, for_live = self._by_files(strategy), not planned.stays
         with unheld.computed(planned.kept, by_files, planned.by_files, for_live=for_live) as content:
             yield content
 
-    def _mapped(self, keeper: Keeper, content: PlanContent) -> PlanContent:
+    def _mapped(self, registry: PlanRegistry, content: Materialization) -> Materialization:
         """A content that was computed from files to files, and is carried in this process from now on."""
         persistence, unheld = self._writer.persistence, self._views.unheld
         assert persistence is not None and unheld is not None
-        mapped = keeper.keep(content.plan, persistence.saved)
+        mapped = registry.keep(content.plan, persistence.saved)
         mapped.computed_by(next((part.carried for part in unheld.singles(content)), None))
         return mapped
 
@@ -296,22 +298,22 @@ class Registration:
 
     def _may_compute_by_files(self, kept: Operator) -> bool:
         """Whether there is a store, and no part of a content is held: a relation has one writer."""
-        is_known = self._views.keeper.is_known
+        is_known = self._views.registry.is_known
         return self._views.unheld is not None and not any(map(is_known, (kept, *independent_parts(kept))))
 
-    def _content(self, keeper: Keeper, planned: PlannedView, strategy: Strategy) -> PlanContent:
+    def _content(self, registry: PlanRegistry, planned: PlannedView, strategy: Strategy) -> Materialization:
         """The content of a view: computed without the lock and brought up to date, or else computed now."""
         computed, kept = planned.prepared, planned.kept
         terms = planned.terms if planned.temporary else None
-        if computed is None or keeper.is_known(kept):
-            return self._computed_now(keeper, kept, strategy, terms)
+        if computed is None or registry.is_known(kept):
+            return self._computed_now(registry, kept, strategy, terms)
         changes = self._writer.gathered(planned.gathered)
         if changes is None:  # all quads were replaced in the meantime
-            return self._computed_now(keeper, kept, strategy, terms)
+            return self._computed_now(registry, kept, strategy, terms)
         if not planned.temporary:
             assert planned.terms is not None
             computed = self._enter(planned.terms.dictionary, computed)
-        content = keeper.keep_prepared(kept, computed, changes, terms)
+        content = registry.keep_prepared(kept, computed, changes, terms)
         if not changes:  # otherwise it was last carried live
             for part in content.stored_parts():
                 if part.plan in computed.by_columns:
@@ -319,13 +321,13 @@ class Registration:
         return content
 
     def _computed_now(
-        self, keeper: Keeper, kept: Operator, strategy: Strategy, terms: Terms | None
-    ) -> PlanContent:
+        self, registry: PlanRegistry, kept: Operator, strategy: Strategy, terms: Terms | None
+    ) -> Materialization:
         """The content of a plan, computed under the lock: on Spark, or in process."""
         backend = self._backend(strategy)
         if backend is None:
-            return keeper.keep(kept, None, terms)
-        content = keeper.keep(kept, self._writer.strategies.contents_by(backend), terms)
+            return registry.keep(kept, None, terms)
+        content = registry.keep(kept, self._writer.strategies.contents_by(backend), terms)
         content.computed_by(backend)
         return content
 
@@ -376,7 +378,7 @@ class Registration:
         text: str,
         query: Query,
         plan: Operator,
-        content: PlanContent,
+        content: Materialization,
         deferred: Deferred | None,
         owner: str | None,
         terms: Terms | None = None,
@@ -418,7 +420,7 @@ class Registration:
             for view in recomputed:
                 if view.deferred is not None and not view.deferred.agrees():
                     view.deferred.load({}, self._writer.epoch)
-                keep = self._views.keeper.keep if view.deferred is None else view.deferred.keep
+                keep = self._views.registry.keep if view.deferred is None else view.deferred.keep
                 self._views.give(view, keep(rewrite(kept_of(view.plan)), None))
             for view in recomputed:
                 view.history.move_to_store()
@@ -439,7 +441,7 @@ class Registration:
         persistence.forget(damaged & all_names(view.content), [view.name])
         with unheld.computed(kept, self._by_files("auto"), why, for_live=True) as content:
             since = persistence.save(view.name, content, self._writer.epoch)
-            self._views.give(view, self._mapped(self._views.keeper, content))
+            self._views.give(view, self._mapped(self._views.registry, content))
         view.history.move_to_store()
         view.history.begin(since)
         return True
@@ -505,19 +507,19 @@ class Registration:
 
     def _stored_content(
         self, persistence: Persistence, name: str, kept: Operator, deferred: Deferred | None
-    ) -> PlanContent:
+    ) -> Materialization:
         """The held content of a stored view. If it is not that of the view's epoch, it is computed again."""
-        keeper = self._views.keeper if deferred is None else deferred.keeper
+        registry = self._views.registry if deferred is None else deferred.registry
         if self._writer.read_only:
-            return keeper.keep(kept, persistence.saved)
-        keep = keeper.keep if deferred is None else deferred.keep
+            return registry.keep(kept, persistence.saved)
+        keep = registry.keep if deferred is None else deferred.keep
         agrees = deferred is None or (persistence.has_gathered_all(name, deferred) and deferred.agrees())
         if agrees:
             content = keep(kept, persistence.saved)
             epoch = self._writer.epoch if deferred is None else deferred.epoch
             if not persistence.is_beyond(content, epoch):
                 return content
-            keeper.release(content)
+            registry.release(content)
         if deferred is not None:
             deferred.load({}, self._writer.epoch)
         content = keep(kept, None)
@@ -541,7 +543,7 @@ class Registration:
 
     def _unheld_content(
         self, persistence: Persistence, name: str, kept: Operator, since: int, why: str
-    ) -> tuple[PlanContent, int]:
+    ) -> tuple[Materialization, int]:
         """The content of a stored view that is not held, and the epoch at which its history starts.
 
         What held contents do not store, because an operator's state has it, is computed now.
@@ -573,13 +575,13 @@ class Registration:
             for view in stale:
                 views.release_content(view)
             for view in stale:
-                keeper = views.keeper if view.deferred is None else view.deferred.keeper
+                registry = views.registry if view.deferred is None else view.deferred.registry
                 kept = rewrite(kept_of(view.plan))
                 needed, why = self._stays_in_store(kept) if view.deferred is None else (0, None)
                 if why is not None and views.unheld is not None:
                     content = views.unheld.keep(kept, why)
                 else:
-                    content = keeper.keep(kept, persistence.saved)
+                    content = registry.keep(kept, persistence.saved)
                     content.reserve(needed)
                 content.computed_by(None)
                 views.give(view, content)

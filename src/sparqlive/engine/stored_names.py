@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from sparqlive.live.content import PlanContent, Product
+from sparqlive.live.materialization import Materialization, Product
 
 
-def _names(content: PlanContent) -> set[str]:
+def _names(content: Materialization) -> set[str]:
     return {content.name, *(name for name, _, _ in content.relations())}
 
 
-def all_names(content: PlanContent) -> set[str]:
+def all_names(content: Materialization) -> set[str]:
     """The relations of a content and its parts."""
     parts = content.parts if isinstance(content, Product) else []
     return _names(content).union(*map(all_names, parts))
 
 
-def unshared_names(content: PlanContent) -> set[str]:
+def unshared_names(content: Materialization) -> set[str]:
     """The relations that are deleted when one user releases a content."""
     if content.users > 1:
         return set()
@@ -27,7 +27,7 @@ def unshared_names(content: PlanContent) -> set[str]:
     return _names(content)
 
 
-def names_of_failed(contents: Iterable[PlanContent]) -> set[str]:
+def names_of_failed(contents: Iterable[Materialization]) -> set[str]:
     """The relations that are deleted when all users release the contents."""
     failed = set(contents)
     found: set[str] = set()

@@ -134,16 +134,16 @@ class Sweeper:
         for view in writer.views.by_name.values():
             for delta in view.history.deltas:
                 yield from _ids_in(delta.rows)
-        maintained, plans = dict[Any, None](), dict[int, Any]()
+        compiled, plans = dict[Any, None](), dict[int, Any]()
         for content, views in writer.views.readers.items():
-            maintained.update(dict.fromkeys(content.carried_by()))
+            compiled.update(dict.fromkeys(content.carried_by()))
             for part in content.stored_parts():
                 if part.rows is not None and part.is_held:
                     yield from part.rows.ids()
             for view in views:
                 plans[id(view.plan)] = view.plan, view.terms
                 plans[id(content.plan)] = content.plan, view.terms
-        for one in maintained:
+        for one in compiled:
             yield from one.ids()
             plans[id(one.plan)] = one.plan, one.compiler.terms
         for plan, terms in plans.values():

@@ -23,10 +23,10 @@ from sparqlive.bulk import stored_totals
 from sparqlive.bulk.in_store import NO_CHANGES, Changes, InStore, StoreTerms
 from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.engine.carry import NOT_HELD, Choice, FileBackend, Outcome
+from sparqlive.live.compiled_plan import key_of, names_of_totals, state_name
 from sparqlive.live.compiler import Compiler
-from sparqlive.live.content import PlanContent, Product
-from sparqlive.live.keeper import EXPANDED_ROWS
-from sparqlive.live.maintained import key_of, names_of_totals, state_name
+from sparqlive.live.materialization import Materialization, Product
+from sparqlive.live.plan_registry import EXPANDED_ROWS
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
 
 
-class UnheldContent(PlanContent):
+class UnheldContent(Materialization):
     """The content of a plan in the store. `first`: its relations before they are there."""
 
     is_held = False
@@ -142,7 +142,7 @@ class Unheld:
         self._data = persistence.data
         self._quads = quads
         self._terms = terms
-        self._contents: dict[op.Operator, PlanContent] = {}
+        self._contents: dict[op.Operator, Materialization] = {}
 
     def __bool__(self) -> bool:
         return bool(self._contents)
@@ -150,7 +150,7 @@ class Unheld:
     def known(self, plan: op.Operator) -> bool:
         return plan in self._contents
 
-    def keep(self, plan: op.Operator, why: str = "") -> PlanContent:
+    def keep(self, plan: op.Operator, why: str = "") -> Materialization:
         """Returns the content of a plan; `release` gives it back. A new one is computed by `compute`.
 
         `why` says why it is not held.
@@ -166,7 +166,7 @@ class Unheld:
         content.take()
         return content
 
-    def release(self, content: PlanContent) -> None:
+    def release(self, content: Materialization) -> None:
         """Releases a content, and removes it after its last user."""
         if not content.give_back():
             return
@@ -179,7 +179,7 @@ class Unheld:
     def _singles(self) -> list[UnheldContent]:
         return [content for content in self._contents.values() if isinstance(content, UnheldContent)]
 
-    def singles(self, content: PlanContent) -> Iterator[UnheldContent]:
+    def singles(self, content: Materialization) -> Iterator[UnheldContent]:
         """The parts of a content that is kept here."""
         return (part for part in content.stored_parts() if isinstance(part, UnheldContent))
 
@@ -239,7 +239,7 @@ class Unheld:
         why: str = "",
         *,
         for_live: bool = False,
-    ) -> Iterator[PlanContent]:
+    ) -> Iterator[Materialization]:
         """The content of a plan, computed if it is new; released if the block, which stores it, fails.
 
         `by_files` has a backend do the work. `for_live`: it has what a content in this process needs, which
@@ -259,12 +259,12 @@ class Unheld:
                 self.release(content)
         give_back()
 
-    def _compute_first(self, content: PlanContent, way: FileBackend, folder: str) -> None:
+    def _compute_first(self, content: Materialization, way: FileBackend, folder: str) -> None:
         """Computes the first relations of a content, as files in a folder of an attempt."""
         with self._data.staging():
             self._compute(content, way, Target(self._store.place, folder))
 
-    def _compute(self, content: PlanContent, way: FileBackend, target: Target) -> None:
+    def _compute(self, content: Materialization, way: FileBackend, target: Target) -> None:
         in_store = self._in_store(way, target)
         for part in content.stored_parts():
             assert isinstance(part, UnheldContent)
@@ -369,7 +369,9 @@ class Unheld:
         compare(in_store.difference, content.stored_plan, content.name)
         return found
 
-    def differing(self, content: PlanContent, way: FileBackend) -> dict[str, tuple[int, Mapping[Row, int]]]:
+    def differing(
+        self, content: Materialization, way: FileBackend
+    ) -> dict[str, tuple[int, Mapping[Row, int]]]:
         """The relations of a content that differ from their recomputation.
 
         Of each, how many rows are missing or (with negative weights) too much, and the first of them.

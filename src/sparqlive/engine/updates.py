@@ -347,7 +347,7 @@ class _Request:
         query = al.Query("SELECT", al.Project(operation.pattern, variables), variables, dataset)
         check_functions(query, volatile=True)
         plan, dictionary = self._plan_of(without_services(fixed(query))), self._terms.dictionary.extended()
-        quads = self._quads.lend()
+        quads = self._quads.snapshot()
         with interruptible():
             rows = within(
                 self._timeout_seconds,

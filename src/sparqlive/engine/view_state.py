@@ -17,10 +17,10 @@ from sparqlive.engine.history import History
 from sparqlive.engine.results import Columns
 from sparqlive.engine.view import View
 from sparqlive.errors import ViewFailed
-from sparqlive.live.content import PlanContent
+from sparqlive.live.materialization import Materialization
 from sparqlive.live.terms import Terms
+from sparqlive.plan.normal_form import Spelling, spelling_of
 from sparqlive.plan.operators import Operator
-from sparqlive.plan.spelling import Spelling, spelling_of
 from sparqlive.sparql.algebra import Query
 from sparqlive.zset.blocks import Block, Blocks
 from sparqlive.zset.relation import Row
@@ -42,7 +42,7 @@ class ViewState:
         text: str,
         query: Query,
         plan: Operator,
-        content: PlanContent,
+        content: Materialization,
         deferred: Deferred | None,
         owner: str | None = None,
         terms: Terms | None = None,
@@ -87,7 +87,7 @@ class ViewState:
 
     # Changing
 
-    def read(self, content: PlanContent) -> None:
+    def read(self, content: Materialization) -> None:
         """Switches the view to another content."""
         self.content = content
         if self.is_wrong:
@@ -136,7 +136,7 @@ class ViewState:
             yield row, weight
 
     def captured(self) -> Blocks:
-        """Captures the rows, to be listed later; see `PlanContent.captured`. Listing may find them wrong."""
+        """Captures the rows, to be listed later; see `Materialization.captured`. They may prove wrong."""
         captured = self.content.captured()
 
         def listed() -> Iterator[Block]:

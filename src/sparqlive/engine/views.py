@@ -14,10 +14,10 @@ from sparqlive.engine.results import GRAPH_FORMS
 from sparqlive.engine.view import View
 from sparqlive.engine.view_state import ViewState
 from sparqlive.errors import Error, StoreFailed, UnknownView, Unsupported
-from sparqlive.live.content import PlanContent
-from sparqlive.live.keeper import Keeper
+from sparqlive.live.materialization import Materialization
+from sparqlive.live.plan_registry import PlanRegistry
+from sparqlive.plan.normal_form import Spelling
 from sparqlive.plan.operators import Operator
-from sparqlive.plan.spelling import Spelling
 from sparqlive.plan.unfold import views_read
 from sparqlive.sparql.syntax import parse_query
 
@@ -31,15 +31,15 @@ Entry: TypeAlias = tuple[str, str, str | None, int, str]
 class Views(Mapping[str, View]):
     """The views by name."""
 
-    def __init__(self, keeper: Keeper, temporary: Keeper) -> None:
-        self.keeper = keeper
+    def __init__(self, registry: PlanRegistry, temporary: PlanRegistry) -> None:
+        self.registry = registry
         """Keeps the contents that follow every epoch."""
         self.temporary = temporary
         """Keeps the contents of temporary views, which share nothing with others."""
         self.unheld: Unheld | None = None
         """Keeps the contents that stay in the store, if there is one."""
         self.by_name: dict[str, ViewState] = {}
-        self.readers: dict[PlanContent, list[ViewState]] = {}
+        self.readers: dict[Materialization, list[ViewState]] = {}
         self.later: dict[ViewState, Deferred] = {}
         self._observers: list[Callable[[View], None]] = []
 
@@ -78,7 +78,7 @@ class Views(Mapping[str, View]):
         if view.deferred is not None:
             self.later[view] = view.deferred
 
-    def give(self, view: ViewState, content: PlanContent) -> None:
+    def give(self, view: ViewState, content: Materialization) -> None:
         """Gives a view, whose content was released, another content."""
         view.read(content)
         self.readers.setdefault(content, []).append(view)
@@ -110,13 +110,13 @@ class Views(Mapping[str, View]):
         self.keeper_of(view).release(view.content)
         return True
 
-    def keeper_of(self, view: ViewState) -> Keeper | Unheld:
+    def keeper_of(self, view: ViewState) -> PlanRegistry | Unheld:
         if view.temporary:
             return self.temporary
         if not view.content.is_held:
             assert self.unheld is not None
             return self.unheld
-        return self.keeper if view.deferred is None else view.deferred.keeper
+        return self.registry if view.deferred is None else view.deferred.registry
 
     def standing(self, form: str, wanted: Spelling, epoch: int) -> ViewState | None:
         """Returns a view whose content at an epoch is the result of a query of this form and spelling."""

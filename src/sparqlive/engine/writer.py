@@ -45,9 +45,9 @@ from sparqlive.engine.sweeping import Sweeper
 from sparqlive.engine.view_state import ViewState
 from sparqlive.engine.views import Views
 from sparqlive.errors import Closed, Error, Timeout
-from sparqlive.live.content import PlanContent
-from sparqlive.live.keeper import Keeper
 from sparqlive.live.limit import Limit
+from sparqlive.live.materialization import Materialization
+from sparqlive.live.plan_registry import PlanRegistry
 from sparqlive.live.terms import Terms
 from sparqlive.quads.current import Change, Quads, inserts_of
 from sparqlive.quads.current import Quad as QuadIds
@@ -85,9 +85,9 @@ class Writer:
         self.carried_quads = Quads(self.tuning) if read_only else self.quads
         self.limits = Limits()
         self.budget = Budget(memory, self.quads, terms.dictionary.id_of)
-        self._keeper = Keeper(self.carried_quads, terms)
-        self._temporary = Keeper(self.carried_quads, terms, "~", families=False)
-        self.views = Views(self._keeper, self._temporary)
+        self._registry = PlanRegistry(self.carried_quads, terms)
+        self._temporary = PlanRegistry(self.carried_quads, terms, "~", families=False)
+        self.views = Views(self._registry, self._temporary)
         self.assertions = Assertions(self.tuning)
         self._bulk_data = BulkData(self.quads, terms.dictionary)
         self.strategies = Strategies(self._bulk_data, spark, bulk, memory)
@@ -147,7 +147,7 @@ class Writer:
             self._unlimit()
             self.limits = limits
             if limits.epoch_seconds is not None:
-                self._keeper.set_limit(Limit(limits.epoch_seconds))
+                self._registry.set_limit(Limit(limits.epoch_seconds))
 
     def limit_temporary(self) -> None:
         """Sets the limits of temporary views, before the first one is added. Called under the lock."""
@@ -156,7 +156,7 @@ class Writer:
             self._temporary.set_limit(limit, self.limits.temporary_changed_rows)
 
     def _unlimit(self) -> None:
-        self._keeper.remove_limit()
+        self._registry.remove_limit()
         self._temporary.remove_limit()
 
     # Writing
@@ -240,7 +240,7 @@ class Writer:
         try:
             self._is_carrying = True  # others can capture the last epoch
             try:
-                carried = self.strategies.carry(self._keeper, changes, batch.strategy)
+                carried = self.strategies.carry(self._registry, changes, batch.strategy)
                 if files is not None and self.strategies.has_spark_setting:
                     carried.otherwise = "spark"
                 results, failed = carried.deltas, carried.failed
@@ -259,7 +259,7 @@ class Writer:
             elif files is not None:
                 self._save(number, changes, batch, carried, NO_OUTCOME)
         except BaseException:
-            self._keeper.rollback()
+            self._registry.rollback()
             self._temporary.rollback()
             self.quads.rollback()
             raise
@@ -270,7 +270,7 @@ class Writer:
             for view in readers.get(content, ())
             if (delta := view.history.record(number, rows))
         }
-        self._keeper.commit()
+        self._registry.commit()
         if self._temporary.is_used:
             self._temporary.commit()
         self.quads.commit()
@@ -311,28 +311,28 @@ class Writer:
 
     def _carry_temporary(self, changes: Sequence[Change]) -> CarryResult:
         """Carries an epoch to the temporary views; ends the slowest if all together take too long."""
-        keeper, limits = self._temporary, self.limits
+        registry, limits = self._temporary, self.limits
         seconds = limits.temporary_seconds + len(changes) * limits.temporary_seconds_per_change
-        if keeper.limit is not None:
-            keeper.limit.allow(seconds)
-        carried = self.strategies.carry_live(keeper)
-        if keeper.limit is not None:
-            spent = keeper.limit.take_spent()
+        if registry.limit is not None:
+            registry.limit.allow(seconds)
+        carried = self.strategies.carry_live(registry)
+        if registry.limit is not None:
+            spent = registry.limit.take_spent()
             over = sum(spent.values()) - seconds
-            for maintained in sorted(spent, key=spent.__getitem__, reverse=True):
+            for compiled in sorted(spent, key=spent.__getitem__, reverse=True):
                 if over <= 0:
                     break
-                over -= spent[maintained]
+                over -= spent[compiled]
                 error = Timeout(
                     f"temporary views exceeded their limit of {seconds:g} s of processor time for one epoch, "
                     f"and this view took the most"
                 )
-                for content in keeper.contents_of(maintained):
+                for content in registry.contents_of(compiled):
                     for user in (content, *content.products):
                         carried.failed.setdefault(user, error)
         return carried
 
-    def _mark_failed(self, failed: Mapping[PlanContent, Exception], epoch: int) -> None:
+    def _mark_failed(self, failed: Mapping[Materialization, Exception], epoch: int) -> None:
         """Marks views as failed; they do not block the epoch."""
         for content, error in failed.items():
             for view in list(self.views.readers.get(content, ())):
@@ -353,7 +353,7 @@ class Writer:
         """Makes the current epoch durable before it becomes visible."""
         if self.persistence is not None:
             note = {m.key: asdict(choice) for m, choice in carried.choices.items()}
-            deltas = self._keeper.staged() if self.views.readers else {}
+            deltas = self._registry.staged() if self.views.readers else {}
             if self.views.later:
                 unseen: dict[Row, int] = {change[:4]: change[4] for change in changes}
                 deltas.update({deferred.relation: (4, unseen) for deferred in self.views.later.values()})
@@ -404,9 +404,9 @@ class Writer:
         if not carried.choices:
             return choices
         for content, views in self.views.readers.items():
-            for maintained in content.carried_by():
-                if maintained in carried.choices:
-                    choices.update({view.name: carried.choices[maintained] for view in views})
+            for compiled in content.carried_by():
+                if compiled in carried.choices:
+                    choices.update({view.name: carried.choices[compiled] for view in views})
         for name, choice in choices.items():
             self.views.by_name[name].chose(number, choice)
         return choices
@@ -453,7 +453,9 @@ class Writer:
     @property
     def reads_changes(self) -> bool:
         """Whether something in this process needs the changes of every epoch."""
-        return bool(self._keeper.is_used or self._temporary.is_used or self.views.later or self.quads.is_read)
+        return bool(
+            self._registry.is_used or self._temporary.is_used or self.views.later or self.quads.is_read
+        )
 
     def moved_to(self, epoch: int) -> None:
         """Sets the current epoch, and wakes the threads that wait for it. The caller holds the lock."""
@@ -557,10 +559,10 @@ class Writer:
 
     @contextmanager
     def capturing(self) -> Iterator[bool]:
-        """Context in which quads can be lent and rows captured, all of one epoch; for a moment.
+        """Context in which snapshots can be taken of quads and of contents, all of one epoch; for a moment.
 
         Has the lock, or, while another thread carries an epoch under it, the epoch before. Yields whether
-        that is so: then only quads can be lent, and contents captured that are `capturable`. The lock must
+        that is so: then only of quads, and of contents that are `capturable`. The lock must
         not be taken inside.
         """
         while not self.lock.acquire(timeout=_WAIT_SECONDS):

@@ -152,7 +152,7 @@ class Compiler:
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self._measured: dict[tuple[op.Scan, frozenset[Var]], float | None] = {}
         """The sizes that a lazy plan's order of loops was chosen for."""
-        self._loan: object = None
+        self._identity: object = None
         """The quads for which these sizes were last found right."""
         self.methods: dict[str, str] = {}
         self.loaded: set[int] = set()
@@ -173,11 +173,11 @@ class Compiler:
         Returns False if they have to be written again, because their order was chosen for other sizes.
         """
         self.quads, self.terms, self.bulk = quads, terms, bulk
-        if quads.loan is not self._loan:
+        if quads.identity is not self._identity:
             measured = self._measured.items()
             if not all(_is_near(scan.fan_out(self, leaf, bound), size) for (leaf, bound), size in measured):
                 return False
-            self._loan = quads.loan
+            self._identity = quads.identity
         self.program.renew()
         return True
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sparqlive.live.maintained import Inputs, Maintained
+from sparqlive.live.compiled_plan import CompiledPlan, Inputs
 from sparqlive.live.scan import scope_of
 from sparqlive.plan import operators as op
 from sparqlive.quads.current import Quads
@@ -24,8 +24,8 @@ from sparqlive.sparql.algebra import Var
 from sparqlive.zset.columns import ColumnRows, group_starts
 from sparqlive.zset.run import Column
 
-_Leaf = tuple[Maintained, int]
-Found = dict[Maintained, Inputs]
+_Leaf = tuple[CompiledPlan, int]
+Found = dict[CompiledPlan, Inputs]
 """The plans that a batch affects, with the changed rows of their leaves."""
 _NO_PARAMETERS: Mapping[Var, int] = {}
 
@@ -114,13 +114,13 @@ class Dispatcher:
         self._tables: dict[Scope, _Tables] = {}
         self._by_leaf: dict[Any, dict[_Leaf, int]] = {}
 
-    def add(self, plan: Maintained, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
+    def add(self, plan: CompiledPlan, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
         """Enters the leaves of a plan; for a plan with parameters, once per row of parameters."""
         for number, leaf in plan.leaves():
             entry = self._entry(plan, leaf, parameters)
             entry[(plan, number)] = entry.get((plan, number), 0) + 1
 
-    def remove(self, plan: Maintained, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
+    def remove(self, plan: CompiledPlan, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
         for number, leaf in plan.leaves():
             entry = self._entry(plan, leaf, parameters)
             entry[(plan, number)] -= 1
@@ -129,11 +129,13 @@ class Dispatcher:
                 if not entry:
                     self._forget(plan, leaf, parameters)
 
-    def _entry(self, plan: Maintained, leaf: op.QuadLeaf, parameters: Mapping[Var, int]) -> dict[_Leaf, int]:
+    def _entry(
+        self, plan: CompiledPlan, leaf: op.QuadLeaf, parameters: Mapping[Var, int]
+    ) -> dict[_Leaf, int]:
         table, key = self._place(plan, leaf, parameters)
         return table.setdefault(key, {})
 
-    def _forget(self, plan: Maintained, leaf: op.QuadLeaf, parameters: Mapping[Var, int]) -> None:
+    def _forget(self, plan: CompiledPlan, leaf: op.QuadLeaf, parameters: Mapping[Var, int]) -> None:
         table, key = self._place(plan, leaf, parameters)
         del table[key]
         if not table and isinstance(leaf, op.Scan):
@@ -144,7 +146,7 @@ class Dispatcher:
                 del tables[predicate]
 
     def _place(
-        self, plan: Maintained, leaf: op.QuadLeaf, parameters: Mapping[Var, int]
+        self, plan: CompiledPlan, leaf: op.QuadLeaf, parameters: Mapping[Var, int]
     ) -> tuple[dict[Any, dict[_Leaf, int]], Any]:
         """The table of a leaf, and its key there."""
         scope = scope_of(plan.compiler.terms.dictionary, leaf.graph)
@@ -174,7 +176,7 @@ class Dispatcher:
 
 
 def _constants(
-    plan: Maintained, leaf: op.Scan, parameters: Mapping[Var, int]
+    plan: CompiledPlan, leaf: op.Scan, parameters: Mapping[Var, int]
 ) -> tuple[int | None, tuple[int, ...], Any]:
     """The constants of a pattern: the predicate, the other positions that have one, and the key of those."""
     constants = {}
@@ -188,7 +190,7 @@ def _constants(
     return predicate, tuple(constants), ids[0] if len(ids) == 1 else ids
 
 
-def _enter(found: Found, plan: Maintained, number: int, rows: list[Change] | ColumnRows) -> None:
+def _enter(found: Found, plan: CompiledPlan, number: int, rows: list[Change] | ColumnRows) -> None:
     """Adds changed rows of a leaf. A plan with parameters has several keys, each with its own rows."""
     inputs = found.setdefault(plan, {})
     known = inputs.get(number)
@@ -200,7 +202,7 @@ def _enter(found: Found, plan: Maintained, number: int, rows: list[Change] | Col
         known += rows
 
 
-def _leaf_rows(plan: Maintained, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:
+def _leaf_rows(plan: CompiledPlan, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:
     """Drops the graph's name if the graph is fixed, because the leaf then has no columns."""
     operator = plan.compiler.nodes[number].operator
     return rows if operator.variables else [((), weight) for _, weight in rows]

@@ -15,24 +15,24 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from sparqlive.errors import Error, Timeout
-from sparqlive.live.maintained import Maintained
+from sparqlive.live.compiled_plan import CompiledPlan
 from sparqlive.runtime.deadline import Work, watchdog
 
-_Now: TypeAlias = tuple[Maintained, int, bool]
+_Now: TypeAlias = tuple[CompiledPlan, int, bool]
 """The plan that is being carried, the thread that does it, and whether threads of a backend work for it."""
 
 
 class _Carried(Work):
     """A plan that is being carried."""
 
-    def __init__(self, limit: Limit, maintained: Maintained, thread: int, by_others: bool) -> None:
+    def __init__(self, limit: Limit, compiled: CompiledPlan, thread: int, by_others: bool) -> None:
         super().__init__("Carrying an epoch to the view", None)
-        self.maintained = maintained
+        self.compiled = compiled
         self._limit = limit
         self._spent = _spent_by_process() if by_others else _spent_by_thread(thread)
 
     def rows(self) -> int:
-        return len(self.maintained.gathering)
+        return len(self.compiled.gathering)
 
     def stop(self, error: Error) -> None:
         super().stop(error)
@@ -62,11 +62,11 @@ def _spent_by_process() -> Callable[[], float]:
 
 
 class Limit:
-    """The limit of the plans of one keeper; `close` ends the watching thread."""
+    """The limit of the plans of one registry; `close` ends the watching thread."""
 
     def __init__(self, seconds: float, measures: bool = False) -> None:
         self._seconds = seconds
-        self._spent: dict[Maintained, float] = {}
+        self._spent: dict[CompiledPlan, float] = {}
         self._measures = measures
         self._guard = threading.Lock()
         self._now: _Now | None = None
@@ -78,30 +78,30 @@ class Limit:
         """Sets the limit per plan."""
         self._seconds = seconds
 
-    def take_spent(self) -> dict[Maintained, float]:
+    def take_spent(self) -> dict[CompiledPlan, float]:
         """Processor time of each plan since the last call, if it is measured."""
         spent, self._spent = self._spent, {}
         return spent
 
-    def begin(self, maintained: Maintained) -> None:
-        self._now = (maintained, threading.get_ident(), False)
+    def begin(self, compiled: CompiledPlan) -> None:
+        self._now = (compiled, threading.get_ident(), False)
         if self._measures:
             self._began = time.thread_time()
 
-    def end(self, maintained: Maintained) -> None:
+    def end(self, compiled: CompiledPlan) -> None:
         with self._guard:
             self._now = None
-            maintained.go_on()
+            compiled.go_on()
         if self._measures:
-            self._spent[maintained] = time.thread_time() - self._began
+            self._spent[compiled] = time.thread_time() - self._began
 
     @contextmanager
-    def carrying(self, maintained: Maintained) -> Iterator[None]:
-        self.begin(maintained)
+    def carrying(self, compiled: CompiledPlan) -> Iterator[None]:
+        self.begin(compiled)
         try:
             yield
         finally:
-            self.end(maintained)
+            self.end(compiled)
             self._spent.clear()
 
     @contextmanager
@@ -134,4 +134,4 @@ class Limit:
     def stop(self, carried: _Carried, error: Error) -> None:
         with self._guard:
             if self._now is not None and self._seen is not None and self._now is self._seen[0]:
-                carried.maintained.halt(error)
+                carried.compiled.halt(error)

@@ -1,7 +1,7 @@
 """Computes the content of a new plan on a copy of the quads, without blocking epochs.
 
-Owns the names of the relations that a content needs. Invariant: the result equals what a `Maintained` of the
-same plan would compute on the same quads.
+Owns the names of the relations that a content needs. Invariant: the result equals what a `CompiledPlan` of
+the same plan would compute on the same quads.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from sparqlive.live.compiled_plan import CompiledPlan, key_of, rows_name, state_name
 from sparqlive.live.compiler import Compiler, Node
-from sparqlive.live.maintained import Maintained, key_of, rows_name, state_name
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
 from sparqlive.plan.parts import independent_parts
@@ -34,7 +34,7 @@ class Prepared:
 
     relations: Mapping[str, Rows]
     quads: Snapshot
-    plans: Mapping[op.Operator, Maintained] = field(default_factory=dict)
+    plans: Mapping[op.Operator, CompiledPlan] = field(default_factory=dict)
     by_columns: frozenset[op.Operator] = frozenset()
 
     def saved(self, name: str, _: op.Operator) -> Rows | None:
@@ -94,9 +94,9 @@ def prepare_apart(plan: op.Operator, quads: Snapshot, terms: Terms, scope: str) 
     relations: dict[str, Rows] = {}
     plans = {}
     for part in independent_parts(plan):
-        maintained = plans[part] = Maintained(store_unreachable(part), quads, terms, None, scope)
-        if not isinstance(maintained.plan, op.Distinct | op.Closure):
-            rows = maintained.compute()
+        compiled = plans[part] = CompiledPlan(store_unreachable(part), quads, terms, None, scope)
+        if not isinstance(compiled.plan, op.Distinct | op.Closure):
+            rows = compiled.compute()
             run = Relation(len(part.variables), rows).run
             relations[rows_name(part, scope)] = rows if run is None else run
     return Prepared(relations, quads, plans)

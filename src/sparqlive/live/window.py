@@ -1,8 +1,8 @@
 """LIMIT and OFFSET: keeps the first of the source's rows in order; a change moves rows across the edges.
 
 All rows are a relation by ids. The *head* are the rows of the window and some more, in order, as the byte
-strings of `plan/places.py`, so that comparisons need no terms. When deletions have used up what is more, the
-next head is found among all rows, by columns. Windows for each of several keys keep all rows in the head.
+strings of `plan/sort_keys.py`, so that comparisons need no terms. When deletions have used up the surplus,
+the next head is found among all rows, by columns. Windows for each of several keys keep all rows in the head.
 Invariants: a row of the head has one entry per copy, up to the end of the window; while there are rows after
 the head, it reaches beyond the window's end; `relation` is as before the epoch until `commit`.
 """
@@ -20,7 +20,7 @@ from sortedcontainers import SortedList
 from sparqlive.live.terms import Terms
 from sparqlive.live.window_columns import first_of
 from sparqlive.plan import operators as op
-from sparqlive.plan.places import Cut, Places
+from sparqlive.plan.sort_keys import Cut, Places
 from sparqlive.runtime.deadline import paced
 from sparqlive.sparql.algebra import Var
 from sparqlive.zset.blocks import Block, joined, large_blocks

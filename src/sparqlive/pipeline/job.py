@@ -30,7 +30,7 @@ from sparqlive.rdf.change_columns import EncodedBatch, TextBatch, parse_batches
 from sparqlive.rdf.changes import Batch
 from sparqlive.session import Session
 from sparqlive.session import open as open_session
-from sparqlive.sources.watching import Source
+from sparqlive.sources.manager import Source
 
 if TYPE_CHECKING:
     from sparqlive.bulk.backends.spark.follow import RunningStream

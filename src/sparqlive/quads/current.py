@@ -68,14 +68,14 @@ class Quads:
         self._changes: Sequence[Change] = ()
         self.size = 0
         self._staged_size = 0
-        self.lending = threading.RLock()
+        self.snapshot_lock = threading.RLock()
         """Held while a snapshot reads what may change, and while that changes."""
 
     # Parts and orders
 
     def _read(self) -> None:
         """Reads the base that was attached."""
-        with self.lending:
+        with self.snapshot_lock:
             if self._load is None or self._is_loading:
                 return
             self._is_loading = True  # others wait for the lock until all of it is there
@@ -112,7 +112,7 @@ class Quads:
             self._read()
         found = self._parts.get(predicate)
         if found is None:
-            with self.lending:
+            with self.snapshot_lock:
                 found = self._parts.get(predicate)
                 if found is None:
                     found = self._parts[predicate] = Part(predicate, self.base, self.tuning)
@@ -122,7 +122,7 @@ class Quads:
         """The predicates that have, or had, quads."""
         if self._load is not None:
             self._read()
-        with self.lending:
+        with self.snapshot_lock:
             others = [name for name in self.base.predicates().tolist() if name not in self._parts]
             return [*self._parts, *others]
 
@@ -160,7 +160,7 @@ class Quads:
         """Whether looking up the quads of one graph is worth an order; looked at again as quads double."""
         is_so, size = self._many_graphs
         if not is_so and self.size > 2 * size:
-            with self.lending:
+            with self.snapshot_lock:
                 is_so = any(part.has_many_graphs() for part in self._parts.values())
                 self._many_graphs = is_so, self.size
         return is_so
@@ -169,7 +169,7 @@ class Quads:
         """All quads in an order, with the first positions as the key; kept from the first call on."""
         found = self._orders.get((order, key_length))
         if found is None:
-            with self.lending:
+            with self.snapshot_lock:
                 found = self._orders.get((order, key_length)) or self._ordered(order, key_length)
                 self._orders[order, key_length] = found
         return found
@@ -217,7 +217,7 @@ class Quads:
 
     def graph_sizes(self) -> dict[int, int]:
         """The number of quads of each graph that is not empty."""
-        return self.lend().graph_sizes()
+        return self.snapshot().graph_sizes()
 
     def present(self, quads: Iterable[Quad]) -> set[Quad]:
         """Those of the given quads that existed before the current epoch."""
@@ -268,7 +268,7 @@ class Quads:
         key = "inverse" if is_inverse else "pairs", graph, predicate
         found: KeyedRelation | MergedPairs | None = self._readers.get(key)
         if found is None:
-            with self.lending:
+            with self.snapshot_lock:
                 found = self._readers[key] = self._pairs(is_inverse, graph, predicate)
         return found
 
@@ -340,7 +340,7 @@ class Quads:
 
         If several graphs are merged and `is_merged` is false, a triple comes once for each graph it is in.
         """
-        with self.lending:
+        with self.snapshot_lock:
             return iter([*tables_of(self, scope, predicate, after)])
 
     def raw_changes(self, scope: Scope) -> Sequence[Change]:
@@ -402,7 +402,7 @@ class Quads:
         if self._load is not None:
             self._read()
         self._passing = {}
-        with self.lending:  # a query may make an order meanwhile
+        with self.snapshot_lock:  # a query may make an order meanwhile
             self._stage_parts(changes)
             self._changes = changes
             for (order, _), relation in self._orders.items():
@@ -495,7 +495,7 @@ class Quads:
         return found
 
     def commit(self) -> None:
-        with self.lending:
+        with self.snapshot_lock:
             self._keep_for_snapshots(self._touched)
             for part in self._touched:
                 part.commit()
@@ -522,7 +522,7 @@ class Quads:
             snapshot.keep(parts, self._orders if snapshot is last else {})
 
     def rollback(self) -> None:
-        with self.lending:
+        with self.snapshot_lock:
             self.size -= self._staged_size
             for part in self._touched:
                 part.rollback()
@@ -540,7 +540,7 @@ class Quads:
 
     def clear(self) -> None:
         """Removes everything; only allowed if no plan reads the quads."""
-        with self.lending:
+        with self.snapshot_lock:
             self._detach_snapshots()
         snapshots = self._snapshots
         self.__init__()  # type: ignore[misc]
@@ -568,7 +568,7 @@ class Quads:
 
     def move(self, load: Callable[[], tuple[Base, ColumnRows]]) -> None:
         """Switches to a new base and the changes after it."""
-        with self.lending:
+        with self.snapshot_lock:
             if self._load is not None or not (self._parts or self._orders or self._snapshots):
                 self._detach_snapshots()
                 self._load, self._is_blank = load, False
@@ -586,7 +586,7 @@ class Quads:
 
     def forget_empty(self) -> None:
         """Forgets predicates that have no quads any more, and quads that were deleted; between epochs."""
-        with self.lending:
+        with self.snapshot_lock:
             self._detach_snapshots()
             for name, part in list(self._parts.items()):
                 part.merge_deleted()
@@ -620,12 +620,12 @@ class Quads:
 
     # Snapshots
 
-    def lend(self) -> Snapshot:
+    def snapshot(self) -> Snapshot:
         """The quads before the current epoch. Nothing is copied.
 
         Another thread may carry the staged changes meanwhile, and commit them.
         """
-        with self.lending:
+        with self.snapshot_lock:
             if self._load is not None:
                 self._read()
             if self._last is None:

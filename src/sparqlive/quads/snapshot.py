@@ -21,7 +21,7 @@ from sparqlive.quads.merged import MergedPairs
 from sparqlive.quads.parts import Part, inverted
 from sparqlive.quads.reader import readers_by_identity
 from sparqlive.quads.scope import Change, Quad, Scope
-from sparqlive.zset.keyed_relation import KeyedRelation, LentRelation
+from sparqlive.zset.keyed_relation import KeyedRelation, RelationSnapshot
 
 if TYPE_CHECKING:
     from threading import RLock
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from sparqlive.quads.current import Quads
 
 
-class LentPart:
+class PartSnapshot:
     """The quads of one predicate before an epoch."""
 
-    __slots__ = ("_backward", "_lending", "_owner", "forward", "graph", "predicate")
+    __slots__ = ("_backward", "_owner", "_snapshot_lock", "forward", "graph", "predicate")
 
-    def __init__(self, part: Part, lending: RLock) -> None:
+    def __init__(self, part: Part, snapshot_lock: RLock) -> None:
         self.predicate = part.predicate
         self.graph = part.graph
-        self.forward = part.forward.lend()
+        self.forward = part.forward.snapshot()
         self._owner = part
-        self._lending = lending
-        self._backward: LentRelation | None = None
+        self._snapshot_lock = snapshot_lock
+        self._backward: RelationSnapshot | None = None
         if part.pairs.has_backward:
-            self._backward = part.backward().lend()
+            self._backward = part.backward().snapshot()
 
     @property
     def is_single(self) -> bool:
         return self.forward.arity == 2
 
-    def backward(self) -> LentRelation:
+    def backward(self) -> RelationSnapshot:
         """Object → subjects, or pairs of subject and graph. It is kept for others while nothing changes."""
         if self._backward is None:
-            with self._lending:
-                is_same = self._owner.forward.lend() is self.forward
+            with self._snapshot_lock:
+                is_same = self._owner.forward.snapshot() is self.forward
                 found = self._owner.backward() if is_same else inverted(self.forward)
-                self._backward = found.lend()
+                self._backward = found.snapshot()
         return self._backward
 
 
@@ -65,13 +65,13 @@ class Snapshot:
         self.size = size
         self.tuning = quads.tuning
         self.staged: Mapping[Scope, Sequence[Change]] = {}
-        self.loan = object()
+        self.identity = object()
         """Tells that two queries read the same quads."""
         self._quads: Quads | None = quads
-        self._lending = quads.lending
+        self._snapshot_lock = quads.snapshot_lock
         self._base = base
-        self._parts: dict[int, LentPart] = {}
-        self._orders: dict[tuple[WholeOrder, int], LentRelation] = {}
+        self._parts: dict[int, PartSnapshot] = {}
+        self._orders: dict[tuple[WholeOrder, int], RelationSnapshot] = {}
         self._given: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
         self.has_orders = quads.is_wide
 
@@ -81,10 +81,10 @@ class Snapshot:
         """Keeps what is about to change, as it is."""
         for part in parts:
             if part.predicate not in self._parts:
-                self._parts[part.predicate] = LentPart(part, self._lending)
+                self._parts[part.predicate] = PartSnapshot(part, self._snapshot_lock)
         for key, relation in orders.items():
             if key not in self._orders:
-                self._orders[key] = relation.lend()
+                self._orders[key] = relation.snapshot()
 
     def detach(self) -> None:
         """Reads nothing but what it kept and its base, from now on."""
@@ -92,26 +92,26 @@ class Snapshot:
 
     # Parts and orders
 
-    def part(self, predicate: int) -> LentPart | None:
+    def part(self, predicate: int) -> PartSnapshot | None:
         """The quads of a predicate, if there may be any."""
         found = self._parts.get(predicate)
         if found is None:
-            with self._lending:
+            with self._snapshot_lock:
                 found = self._parts.get(predicate) or self._found(predicate)
                 if found is not None:
                     self._parts[predicate] = found
         return found
 
-    def _found(self, predicate: int) -> LentPart | None:
+    def _found(self, predicate: int) -> PartSnapshot | None:
         quads = self._quads
         part = None if quads is None else quads.live_part(predicate)
         if part is None:
             if not self._base.has(predicate):
                 return None
             part = Part(predicate, self._base, self.tuning)
-        return LentPart(part, self._lending)
+        return PartSnapshot(part, self._snapshot_lock)
 
-    def parts(self) -> Iterator[LentPart]:
+    def parts(self) -> Iterator[PartSnapshot]:
         """The quads of each predicate."""
         for predicate in self._predicates():
             part = self.part(predicate)
@@ -119,7 +119,7 @@ class Snapshot:
                 yield part
 
     def _predicates(self) -> list[int]:
-        with self._lending:
+        with self._snapshot_lock:
             if self._quads is not None:
                 return self._quads.predicates()
             others = [name for name in self._base.predicates().tolist() if name not in self._parts]
@@ -129,16 +129,16 @@ class Snapshot:
         """All quads in an order, with the first positions as the key."""
         found = self._orders.get((order, key_length))
         if found is None:
-            with self._lending:
+            with self._snapshot_lock:
                 quads = self._quads
                 if quads is not None and quads.is_last(self):
-                    found = quads.ordered(order, key_length).lend()
+                    found = quads.ordered(order, key_length).snapshot()
                 elif self._base.is_mapped:
                     changed = {*self._parts, *(() if quads is None else quads.live_predicates())}
                     parts = filter(None, map(self.part, changed))
-                    found = whole_order(self._base, parts, order, key_length).lend()
+                    found = whole_order(self._base, parts, order, key_length).snapshot()
                 else:
-                    found = KeyedRelation(4, key_length, sorted_run(self.parts(), order)).lend()
+                    found = KeyedRelation(4, key_length, sorted_run(self.parts(), order)).snapshot()
                 self._orders[order, key_length] = found
         return found
 
@@ -180,13 +180,13 @@ class Snapshot:
             return found
         part = self.part(predicate)
         if part is None:
-            found = KeyedRelation(2, 1).lend()
+            found = KeyedRelation(2, 1).snapshot()
         elif part.is_single and part.graph is not None and _covers(graph, part.graph):
             found = part.forward if method == "pairs" else part.backward()
         elif isinstance(graph, Scope):
             found = MergedPairs(self, part, graph, method == "inverse")
         elif part.is_single:
-            found = KeyedRelation(2, 1).lend()
+            found = KeyedRelation(2, 1).snapshot()
         else:
             found = OneGraphPairs(self, part, Scope("one", frozenset({graph})), method == "inverse")
         self._given[key] = found

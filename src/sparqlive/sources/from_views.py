@@ -21,8 +21,8 @@ from sparqlive.engine.view import View
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error
 from sparqlive.sources.background import BackgroundThread
+from sparqlive.sources.manager import Source, SourceManager
 from sparqlive.sources.watcher import address_of, check_options, watcher
-from sparqlive.sources.watching import Feeds, Source
 
 if TYPE_CHECKING:
     from sparqlive.store.store import Store
@@ -83,12 +83,12 @@ class SourcesFromView:
             self._counts = +self._counts
         return set(self._counts)
 
-    def give(self, feeds: Feeds) -> None:
+    def give(self, manager: SourceManager) -> None:
         """Adds and removes sources to match the values. Releases the lock after each, for other writers."""
         changing = self._links.writer.changing
         with changing():
             values = self.values()
-            given = [one for one in feeds.by_name.values() if self.key in one.given_by]
+            given = [one for one in manager.by_name.values() if self.key in one.given_by]
             leaving = [source for source in given if source.address not in values]
             coming = sorted(values - self._present)
             self._present &= values
@@ -97,15 +97,15 @@ class SourcesFromView:
         for source in leaving:
             with changing():
                 if not source.removed and self._links.is_there(self):
-                    feeds.release(source, self.key)
+                    manager.release(source, self.key)
         for address in coming:
             with changing():
                 if not self._links.is_there(self):
                     return
                 self._present.add(address)
                 try:
-                    source = Source(feeds, address, self.kind, address, self.options, given_by=(self.key,))
-                    feeds.add(source, watcher(self.kind, address, self.options))
+                    source = Source(manager, address, self.kind, address, self.options, given_by=(self.key,))
+                    manager.add(source, watcher(self.kind, address, self.options))
                 except Error as error:
                     self.refused[address] = str(error)
         self.error = None
@@ -121,9 +121,9 @@ class SourcesFromView:
 class AllSourcesFromViews:
     """All sources from views of one session."""
 
-    def __init__(self, writer: Writer, feeds: Feeds) -> None:
+    def __init__(self, writer: Writer, manager: SourceManager) -> None:
         self.writer = writer
-        self._feeds = feeds
+        self._manager = manager
         self._linked: dict[str, SourcesFromView] = {}
         self._thread = BackgroundThread("sparqlive-sources-from", self._give)
 
@@ -158,8 +158,8 @@ class AllSourcesFromViews:
         with self.writer.changing():
             if self._linked.pop(linked.key, None) is not linked:
                 raise Error(f"The sources from view {linked.view!r} have already been removed.")
-            for source in [one for one in self._feeds.by_name.values() if linked.key in one.given_by]:
-                self._feeds.release(source, linked.key)
+            for source in [one for one in self._manager.by_name.values() if linked.key in one.given_by]:
+                self._manager.release(source, linked.key)
             self.writer.commit(Batch(notes={linked.key: ""}))
 
     def is_there(self, linked: SourcesFromView) -> bool:
@@ -177,7 +177,7 @@ class AllSourcesFromViews:
 
     def _begin(self, linked: SourcesFromView) -> None:
         self._linked[linked.key] = linked
-        if not self._feeds.watching:
+        if not self._manager.watching:
             return
         if self._thread.start():
             self.writer.observe(self.wake)
@@ -186,6 +186,6 @@ class AllSourcesFromViews:
     def _give(self) -> None:
         for linked in list(self._linked.values()):
             try:
-                linked.give(self._feeds)
+                linked.give(self._manager)
             except Exception as error:  # for example a full disk: the next epoch tries again
                 linked.fail(error)

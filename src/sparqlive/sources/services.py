@@ -8,7 +8,7 @@ from typing import Any
 from sparqlive.engine.limits import QUERY_CHARACTERS
 from sparqlive.errors import Unsupported
 from sparqlive.plan.services import services_in
-from sparqlive.sources.watching import Source
+from sparqlive.sources.manager import Source
 from sparqlive.sparql import algebra as al
 from sparqlive.sparql.syntax import parse_query, plain_text
 

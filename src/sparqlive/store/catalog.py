@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from sparqlive.errors import StoreFailed
 from sparqlive.store.connections import Forked, Syncer, read_connection, write_connection
-from sparqlive.store.ground import CATALOG, check_files, check_ground, is_store
+from sparqlive.store.detection import CATALOG, check_files, check_ground, is_store
 from sparqlive.store.head import Head, HeadFile, compare_head, read_head
 from sparqlive.store.locks import WriterLock
 from sparqlive.store.place import sync

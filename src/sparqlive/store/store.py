@@ -28,7 +28,7 @@ from sparqlive.store.catalog import Catalog, Durability
 from sparqlive.store.commits import Commit, in_files, is_large
 from sparqlive.store.compaction import write_sorted_quads
 from sparqlive.store.deltas import read_changes, read_deltas
-from sparqlive.store.ground import CATALOG, is_harmless
+from sparqlive.store.detection import CATALOG, is_harmless
 from sparqlive.store.locks import Lease, leased_epochs
 from sparqlive.store.map_folder import MapFolders
 from sparqlive.store.names import ATTEMPT, IDENTITY, stored_run

@@ -41,8 +41,8 @@ class KeyedRelation:
         "arity",
         "before",
         "key_length",
+        "last_snapshot",
         "late",
-        "lent",
         "merged",
         "next",
         "overlay",
@@ -74,7 +74,7 @@ class KeyedRelation:
         self.overlay_rows = 0
         self.pending: Layer = {}
         self.next: KeyedRelation | None = None
-        self.lent: Callable[[], LentRelation | None] | None = None
+        self.last_snapshot: Callable[[], RelationSnapshot | None] | None = None
         self.merged: list[Run | None] = []
         """The run and the overlay together, once a reader of the present state has merged them."""
         self._choose_readers()
@@ -437,7 +437,7 @@ class KeyedRelation:
 
     def rebase(self, run: Run | None) -> None:
         """Exchanges the run, and forgets the changes after it; between epochs."""
-        self.lent, self.merged = None, []
+        self.last_snapshot, self.merged = None, []
         self.run = run if run is not None and run.length else None
         self.late, self.overlay, self.overlay_rows = None, {}, 0
         self._choose_readers()
@@ -459,19 +459,19 @@ class KeyedRelation:
         relation.apply_all((relation.key_of(row), relation.value_of(row), weight) for row, weight in rows)
         return relation
 
-    def lend(self) -> LentRelation:
+    def snapshot(self) -> RelationSnapshot:
         """The rows before the current epoch, for a reader; nothing is copied unless they change meanwhile."""
-        lent = None if self.lent is None else self.lent()
-        is_same = lent is not None and lent.run is self.run and lent.late is self.late
-        if lent is None or not is_same or lent.overlay is not self.overlay:
-            lent = made = LentRelation(self)
+        snapshot = None if self.last_snapshot is None else self.last_snapshot()
+        is_same = snapshot is not None and snapshot.run is self.run and snapshot.late is self.late
+        if snapshot is None or not is_same or snapshot.overlay is not self.overlay:
+            snapshot = made = RelationSnapshot(self)
             # What is kept for the next reader must not cost a change the copy of an overlay.
-            self.lent = ref(made) if self.overlay else lambda: made
-        return lent
+            self.last_snapshot = ref(made) if self.overlay else lambda: made
+        return snapshot
 
     def _begin_change(self) -> None:
         """Before a change: takes over what a reader merged, and copies the overlay if one still has it."""
-        if self.lent is None:
+        if self.last_snapshot is None:
             return
         merged, self.merged = self.merged, []  # who reads the old state may still add to the old list
         if merged:
@@ -480,10 +480,10 @@ class KeyedRelation:
         self._take_back()
 
     def _take_back(self) -> None:
-        assert self.lent is not None
-        lent = self.lent()
-        self.lent = None
-        if lent is not None and lent.overlay is self.overlay:
+        assert self.last_snapshot is not None
+        snapshot = self.last_snapshot()
+        self.last_snapshot = None
+        if snapshot is not None and snapshot.overlay is self.overlay:
             self.overlay = {key: dict(values) for key, values in self.overlay.items()}
             self._choose_readers()
 
@@ -580,7 +580,7 @@ class KeyedRelation:
         return self.overlay_rows / len(self.overlay) if self.overlay else 1.0
 
 
-class LentRelation(KeyedRelation):
+class RelationSnapshot(KeyedRelation):
     """The rows of a relation before an epoch, shared with it until it changes; only for reading."""
 
     __slots__ = ("__weakref__", "_fan_out", "_size")

@@ -454,8 +454,8 @@ def test_a_view_that_fails_is_told_with_a_last_event(
 
     with reading(client, "/views/v/changes") as reader:
         reader.next()
-        (maintained,) = view._state.content.carried_by()
-        monkeypatch.setattr(type(maintained), "delta", fails)
+        (compiled,) = view._state.content.carried_by()
+        monkeypatch.setattr(type(compiled), "delta", fails)
         session.apply(insert=triple("a", 1))
         told = ended(reader)
         assert told["reason"] == "failed"

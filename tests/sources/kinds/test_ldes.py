@@ -9,7 +9,7 @@ import pytest
 from pyoxigraph import Literal, NamedNode
 
 import sparqlive
-from sparqlive.sources.watching import Source
+from sparqlive.sources.manager import Source
 from tests.sources.server import Page, Site
 
 PREFIXES = """

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import sparqlive
-from sparqlive.sources.watching import Source
+from sparqlive.sources.manager import Source
 from tests import peers
 from tests.sources.kinds.test_stream import line, objects, transaction
 from tests.sources.server import make_certificate, unused_port

@@ -24,7 +24,7 @@ from websockets.sync.server import ServerConnection
 import sparqlive
 from examples.watch_party.server import Person
 from sparqlive.sources.kinds import solid_channels
-from sparqlive.sources.watching import Source
+from sparqlive.sources.manager import Source
 from sparqlive.web import network, sockets
 from tests.sources.conftest import Pods
 from tests.sources.relay import CHANNEL, Relay

@@ -21,8 +21,8 @@ from pyoxigraph import NamedNode
 import sparqlive
 from sparqlive.sources.hints import Hints
 from sparqlive.sources.kinds import stream, stream_batches
+from sparqlive.sources.manager import Source
 from sparqlive.sources.watcher import Changes, Outcome
-from sparqlive.sources.watching import Source
 from tests.conftest import examples
 from tests.sources.server import Handler, Site
 from tests.waiting import wait_until

@@ -14,7 +14,7 @@ from pyoxigraph import Literal, NamedNode
 import sparqlive
 from sparqlive.sources import polling
 from sparqlive.sources.kinds import web
-from sparqlive.sources.watching import Source
+from sparqlive.sources.manager import Source
 from sparqlive.web.answers import fresh_seconds, retry_after_seconds
 from tests.sources.server import Handler, Page, Site
 from tests.waiting import wait_until

@@ -22,8 +22,8 @@ from sparqlive.agent.operations import Operation, Parameter
 from sparqlive.agent.problems import Refused
 from sparqlive.errors import Error
 from sparqlive.numbers import MOST, short_repr
+from sparqlive.sources.manager import Source
 from sparqlive.sources.watcher import KINDS
-from sparqlive.sources.watching import Source
 
 _JSON = "application/json"
 _MOST_BYTES = 1 << 20  # of the JSON body: other requests wait while it is parsed

@@ -14,7 +14,7 @@ from pyoxigraph import NamedNode
 
 from sparqlive.errors import Error
 from sparqlive.numbers import MOST_SECONDS, seconds, whole
-from sparqlive.plan.mentioned import LinkStep
+from sparqlive.plan.link_patterns import LinkStep
 from sparqlive.rdf.dictionary import Dictionary
 from sparqlive.sources.watcher import watcher
 from sparqlive.zset.relation import Row

@@ -29,13 +29,13 @@ from sparqlive.engine.view import View
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Error, Unsupported, ViewExists
 from sparqlive.numbers import seconds
-from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
+from sparqlive.plan.link_patterns import reads_named_graphs, starts_of, steps_of
 from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.reserved import DESCRIBED_BY, LINKS
 from sparqlive.sources.background import BackgroundThread
 from sparqlive.sources.links.follow import ADDRESSES, Follow, Matcher
+from sparqlive.sources.manager import Source, SourceManager
 from sparqlive.sources.watcher import address_of, watcher
-from sparqlive.sources.watching import Feeds, Source
 from sparqlive.sparql.syntax import parse_query
 from sparqlive.web.hosts import host_is_among
 from sparqlive.zset.relation import Row
@@ -239,7 +239,7 @@ class LinkFollower:
                 "other_hosts": dict(outside),
                 "bytes": sum(self._bytes(source) for source in held.values() if not _is_pending(source)),
                 "bounds": dict(self.reached.bounds),
-                "watched": self._traversal.feeds.watching,
+                "watched": self._traversal.manager.watching,
                 "error": self._traversal.error,
             }
 
@@ -256,7 +256,7 @@ class LinkFollower:
             self.resume()
             sources = self._traversal.sources
             held = [sources[address] for address in self.reached.depths if address in sources]
-        self._traversal.feeds.refresh(held, timeout_seconds)
+        self._traversal.manager.refresh(held, timeout_seconds)
         self._traversal.wake()
         self._traversal.wait(self, max(0.0, ends - time.monotonic()))
 
@@ -271,9 +271,9 @@ def _is_pending(source: Source) -> bool:
 class Traversal:
     """Follows links for all views of one session."""
 
-    def __init__(self, writer: Writer, feeds: Feeds) -> None:
+    def __init__(self, writer: Writer, manager: SourceManager) -> None:
         self.writer = writer
-        self.feeds = feeds
+        self.manager = manager
         self.dictionary = writer.terms.dictionary
         self.error: str | None = None
         self._followings: dict[str, LinkFollower] = {}
@@ -281,7 +281,7 @@ class Traversal:
 
     @property
     def sources(self) -> Mapping[str, Source]:
-        return self.feeds.by_name
+        return self.manager.by_name
 
     # From the session
 
@@ -327,7 +327,7 @@ class Traversal:
             self.writer.assertions.add(LINKS.value)
         following = self._followings[view.name] = LinkFollower(self, view, settings)
         following.state.follow_links(following)
-        if self.feeds.watching:
+        if self.manager.watching:
             following.begin(self.writer)
             following.reach(self.sources)
             self._start()
@@ -341,7 +341,7 @@ class Traversal:
                 return
             ended.state.follow_links(None)
             self.writer.commit(Batch(notes=self.note(name, None)))
-            if self.feeds.watching or not self._followings:
+            if self.manager.watching or not self._followings:
                 self._step()
 
     def load(self, store: Store) -> None:
@@ -376,7 +376,7 @@ class Traversal:
             self.wake()
 
     def wait(self, following: LinkFollower, timeout_seconds: float) -> None:
-        if not self.feeds.watching:
+        if not self.manager.watching:
             raise Error(
                 f"View {following.view.name!r} does not follow links in this session. Open the session with "
                 f"watch=True."
@@ -391,7 +391,7 @@ class Traversal:
     def _start(self) -> None:
         if self._thread.start():
             self.writer.witness(self._witness)
-            self.feeds.tell_of_answers(self.wake)
+            self.manager.tell_of_answers(self.wake)
 
     def _look(self) -> None:
         try:
@@ -408,7 +408,7 @@ class Traversal:
         self._reach()
         self._remove()
         self._reach()
-        if self.feeds.watching:
+        if self.manager.watching:
             self._add()
         self._reach()
         self._describe()
@@ -429,7 +429,7 @@ class Traversal:
                 reached.setdefault(address, []).append(options)
         for source in [source for source in self.sources.values() if source.found]:
             if source.options not in reached.get(source.name, ()):
-                self.feeds.remove(source)
+                self.manager.remove(source)
 
     def _add(self) -> None:
         """Adds some of the documents to fetch."""
@@ -437,14 +437,14 @@ class Traversal:
         for following, address in islice(new, _ADDED_AT_ONCE):
             options = following.settings.options()
             try:
-                source = Source(self.feeds, address, "web", address, options, found=True)
+                source = Source(self.manager, address, "web", address, options, found=True)
                 watching = watcher("web", address, options)
             except Error as error:
                 following.refused[address] = str(error)
                 continue
             if address not in self.sources:  # another view may have added it just now
                 try:
-                    self.feeds.add(source, watching)
+                    self.manager.add(source, watching)
                 except TakenNumberError as error:
                     following.refused[address] = str(error)
 

@@ -7,7 +7,7 @@ import random
 import pytest
 
 from sparqlive.plan import operators as op
-from sparqlive.plan import places
+from sparqlive.plan import sort_keys
 from sparqlive.sparql.algebra import Var
 
 A, B = Var("a"), Var("b")
@@ -25,12 +25,12 @@ def window(offset: int, limit: int | None, descending: bool) -> op.Window:
 
 @pytest.mark.parametrize("spare", [0, 10_000])
 def test_a_window_is_a_part_of_all_rows_in_order(monkeypatch: pytest.MonkeyPatch, spare: int) -> None:
-    monkeypatch.setattr(places, "_SPARE_ROWS", spare)
+    monkeypatch.setattr(sort_keys, "_SPARE_ROWS", spare)
     pick = random.Random(3)
     for _ in range(300):
         most = pick.choice([1, 2, 9, 30])  # few ids: many ties
         rows = [((pick.randint(1, most), pick.randint(1, most)), pick.randint(1, 3)) for _ in range(60)]
-        cut = places.Cut(
+        cut = sort_keys.Cut(
             window(pick.randint(0, 4), pick.choice([0, 1, 5, 20, 200]), pick.random() < 0.5), order_of
         )
         copies = sorted(entry for row, weight in rows for entry in [cut.places.entry(row)] * weight)

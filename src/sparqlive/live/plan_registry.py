@@ -13,10 +13,10 @@ from contextlib import nullcontext
 from typing import Any
 
 from sparqlive.errors import TooLarge
-from sparqlive.live.content import PlanContent, Product
+from sparqlive.live.compiled_plan import CompiledPlan, Inputs, Saved
 from sparqlive.live.dispatch import Dispatcher
 from sparqlive.live.limit import Limit
-from sparqlive.live.maintained import Inputs, Maintained, Saved
+from sparqlive.live.materialization import Materialization, Product
 from sparqlive.live.prepared import Prepared
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
@@ -33,25 +33,25 @@ EXPANDED_ROWS = 1_000_000
 
 
 class _Family:
-    """Contents of one shape with one maintained plan, by their constants."""
+    """Contents of one shape with one compiled plan, by their constants."""
 
-    def __init__(self, maintained: Maintained, width: int) -> None:
-        self.maintained = maintained
+    def __init__(self, compiled: CompiledPlan, width: int) -> None:
+        self.compiled = compiled
         self.width = width
-        self.members: dict[Row, PlanContent] = {}
+        self.members: dict[Row, Materialization] = {}
 
     def parameters(self, constants: Row) -> dict[Var, int]:
-        return dict(zip(self.maintained.plan.variables, constants, strict=False))
+        return dict(zip(self.compiled.plan.variables, constants, strict=False))
 
-    def split(self, delta: Mapping[Row, int]) -> dict[PlanContent, dict[Row, int]]:
-        found: dict[PlanContent, dict[Row, int]] = {}
+    def split(self, delta: Mapping[Row, int]) -> dict[Materialization, dict[Row, int]]:
+        found: dict[Materialization, dict[Row, int]] = {}
         width = self.width
         for row, weight in delta.items():
             found.setdefault(self.members[row[:width]], {})[row[width:]] = weight
         return found
 
 
-class Keeper:
+class PlanRegistry:
     """The contents of one scope; the same plan in another scope is a separate content, stored separately.
 
     `families`: plans of one shape are carried together. `limit` can stop plans that take too long.
@@ -65,16 +65,16 @@ class Keeper:
         self._quads = quads
         self._terms = terms
         self._dispatcher = Dispatcher(quads)
-        self._contents: dict[Any, PlanContent] = {}
-        self._single: dict[Maintained, PlanContent] = {}
-        self._shapes: dict[op.Operator, dict[Row, PlanContent]] = {}
+        self._contents: dict[Any, Materialization] = {}
+        self._single: dict[CompiledPlan, Materialization] = {}
+        self._shapes: dict[op.Operator, dict[Row, Materialization]] = {}
         self._families: dict[op.Operator, _Family] = {}
-        self._family_of: dict[Maintained, _Family] = {}
-        self._ran: list[Maintained] = []
-        self._changed: dict[PlanContent, Mapping[Row, int]] = {}
-        self._fresh: list[Maintained] | None = None
+        self._family_of: dict[CompiledPlan, _Family] = {}
+        self._ran: list[CompiledPlan] = []
+        self._changed: dict[Materialization, Mapping[Row, int]] = {}
+        self._fresh: list[CompiledPlan] | None = None
         """Plans that are created while changes wait to be carried to them."""
-        self._ready: Mapping[op.Operator, Maintained] = {}
+        self._ready: Mapping[op.Operator, CompiledPlan] = {}
         """Plans that were compiled and loaded before, on a copy of the quads."""
 
     # Limits
@@ -95,7 +95,7 @@ class Keeper:
 
     def keep(
         self, plan: op.Operator, saved: Saved | None = None, terms: Terms | None = None, key: Any = None
-    ) -> PlanContent:
+    ) -> Materialization:
         """Returns the content of a plan, loaded or computed if it is new; `release` gives it back.
 
         `terms`: where the plan enters its terms. `key`: the key of the content, by default the plan.
@@ -116,9 +116,9 @@ class Keeper:
 
     def keep_prepared(
         self, plan: op.Operator, prepared: Prepared, changes: Sequence[Change], terms: Terms | None
-    ) -> PlanContent:
+    ) -> Materialization:
         """Keeps a content that was computed without the lock, and carries the changes since then to it."""
-        fresh: list[Maintained] = []
+        fresh: list[CompiledPlan] = []
         self._ready = prepared.plans
         if changes:
             self._fresh = fresh
@@ -128,9 +128,9 @@ class Keeper:
             if changes:
                 self._quads.stage(changes)
                 try:
-                    for maintained, inputs in self._dispatcher.dispatch(self._quads.staged).items():
-                        if maintained in fresh:
-                            self._catch_up(maintained, inputs)
+                    for compiled, inputs in self._dispatcher.dispatch(self._quads.staged).items():
+                        if compiled in fresh:
+                            self._catch_up(compiled, inputs)
                 except BaseException:
                     self.release(content)
                     raise
@@ -142,13 +142,13 @@ class Keeper:
             if changes:
                 self._quads.add(changes)
 
-    def _catch_up(self, maintained: Maintained, inputs: Inputs) -> None:
-        with self.limit.carrying(maintained) if self.limit is not None else nullcontext():
-            delta = maintained.delta(inputs)
-        maintained.commit()
-        self._single[maintained].add(delta)
+    def _catch_up(self, compiled: CompiledPlan, inputs: Inputs) -> None:
+        with self.limit.carrying(compiled) if self.limit is not None else nullcontext():
+            delta = compiled.delta(inputs)
+        compiled.commit()
+        self._single[compiled].add(delta)
 
-    def _new(self, plan: op.Operator, saved: Saved | None, terms: Terms | None, key: Any) -> PlanContent:
+    def _new(self, plan: op.Operator, saved: Saved | None, terms: Terms | None, key: Any) -> Materialization:
         parts = independent_parts(plan)
         if len(parts) > 1:
             # A product with separate terms cannot share parts with contents that have other terms.
@@ -157,33 +157,33 @@ class Keeper:
             return Product(plan, kept, self.scope, terms, key)
         shape = self._shape(plan)
         if shape is not None and shape[0] in self._families:
-            content = PlanContent(plan, self._families[shape[0]].maintained, self.scope, terms, key)
+            content = Materialization(plan, self._families[shape[0]].compiled, self.scope, terms, key)
             self._join_family(self._families[shape[0]], shape[1], content, saved)
             return content
-        content = PlanContent(plan, self._maintained(plan, saved, terms), self.scope, terms, key)
+        content = Materialization(plan, self._compiled(plan, saved, terms), self.scope, terms, key)
         self._add_single(content, shape, saved)
         return content
 
-    def _maintained(self, plan: op.Operator, saved: Saved | None, terms: Terms | None) -> Maintained:
-        maintained = self._ready.get(plan)
-        if maintained is None:
+    def _compiled(self, plan: op.Operator, saved: Saved | None, terms: Terms | None) -> CompiledPlan:
+        compiled = self._ready.get(plan)
+        if compiled is None:
             terms = terms or self._terms
-            maintained = Maintained(store_unreachable(plan), self._quads, terms, saved, self.scope)
+            compiled = CompiledPlan(store_unreachable(plan), self._quads, terms, saved, self.scope)
         else:
-            maintained.compiler.move(self._quads)
-        return maintained
+            compiled.compiler.move(self._quads)
+        return compiled
 
     def _add_single(
-        self, content: PlanContent, shape: tuple[op.Operator, Row] | None, saved: Saved | None
+        self, content: Materialization, shape: tuple[op.Operator, Row] | None, saved: Saved | None
     ) -> None:
-        maintained = content.maintained
-        assert maintained is not None
-        if not isinstance(maintained.plan, op.Distinct | op.Closure):
-            content.load(saved, maintained.compute, self._terms.tuning)
-        self._single[maintained] = content
+        compiled = content.compiled
+        assert compiled is not None
+        if not isinstance(compiled.plan, op.Distinct | op.Closure):
+            content.load(saved, compiled.compute, self._terms.tuning)
+        self._single[compiled] = content
         if self._fresh is not None:
-            self._fresh.append(maintained)
-        self._dispatcher.add(maintained)
+            self._fresh.append(compiled)
+        self._dispatcher.add(compiled)
         if shape is not None:
             members = self._shapes.setdefault(shape[0], {})
             members[shape[1]] = content
@@ -196,31 +196,31 @@ class Keeper:
             return None
         return found[0], tuple(map(self._terms.dictionary.id_of, found[1]))
 
-    def _make_family(self, shape: op.Operator, members: dict[Row, PlanContent]) -> None:
+    def _make_family(self, shape: op.Operator, members: dict[Row, Materialization]) -> None:
         """Replaces the plans of the members by one plan; their rows stay."""
-        maintained = Maintained(shape, self._quads, self._terms)
-        family = _Family(maintained, len(next(iter(members))))
+        compiled = CompiledPlan(shape, self._quads, self._terms)
+        family = _Family(compiled, len(next(iter(members))))
         for constants, content in members.items():
-            assert content.maintained is not None
-            self._dispatcher.remove(content.maintained)
-            del self._single[content.maintained]
-            content.join(maintained)
+            assert content.compiled is not None
+            self._dispatcher.remove(content.compiled)
+            del self._single[content.compiled]
+            content.join(compiled)
             self._enter(family, constants, content)
-        self._families[shape] = self._family_of[maintained] = family
+        self._families[shape] = self._family_of[compiled] = family
         del self._shapes[shape]
 
-    def _enter(self, family: _Family, constants: Row, content: PlanContent) -> None:
-        family.maintained.add_parameters(constants)
+    def _enter(self, family: _Family, constants: Row, content: Materialization) -> None:
+        family.compiled.add_parameters(constants)
         family.members[constants] = content
-        self._dispatcher.add(family.maintained, family.parameters(constants))
+        self._dispatcher.add(family.compiled, family.parameters(constants))
 
     def _join_family(
-        self, family: _Family, constants: Row, content: PlanContent, saved: Saved | None
+        self, family: _Family, constants: Row, content: Materialization, saved: Saved | None
     ) -> None:
-        content.load(saved, lambda: family.maintained.compute_member(constants), self._terms.tuning)
+        content.load(saved, lambda: family.compiled.compute_member(constants), self._terms.tuning)
         self._enter(family, constants, content)
 
-    def release(self, content: PlanContent) -> None:
+    def release(self, content: Materialization) -> None:
         """Releases a content, and removes it after its last user."""
         if not content.give_back():
             return
@@ -230,12 +230,12 @@ class Keeper:
                 part.products.remove(content)
                 self.release(part)
             return
-        assert content.maintained is not None
+        assert content.compiled is not None
         shape = self._shape(content.plan)
-        family = self._family_of.get(content.maintained)
+        family = self._family_of.get(content.compiled)
         if family is None:
-            self._dispatcher.remove(content.maintained)
-            del self._single[content.maintained]
+            self._dispatcher.remove(content.compiled)
+            del self._single[content.compiled]
             if shape is not None:
                 members = self._shapes[shape[0]]
                 del members[shape[1]]
@@ -243,15 +243,15 @@ class Keeper:
                     del self._shapes[shape[0]]
             return
         assert shape is not None
-        family.maintained.remove_parameters(shape[1])
-        self._dispatcher.remove(family.maintained, family.parameters(shape[1]))
+        family.compiled.remove_parameters(shape[1])
+        self._dispatcher.remove(family.compiled, family.parameters(shape[1]))
         del family.members[shape[1]]
         if not family.members:
-            del self._families[shape[0]], self._family_of[family.maintained]
+            del self._families[shape[0]], self._family_of[family.compiled]
 
     # Epochs
 
-    def work(self) -> dict[Maintained, Inputs]:
+    def work(self) -> dict[CompiledPlan, Inputs]:
         """Returns the plans that the staged changes affect, with the changes of their leaves.
 
         The caller reports each of them with `ran` or `failed`; then `deltas` returns the changes.
@@ -259,25 +259,25 @@ class Keeper:
         self._ran, self._changed = [], {}
         return self._dispatcher.dispatch(self._quads.staged)
 
-    def ran(self, maintained: Maintained, delta: Mapping[Row, int]) -> None:
+    def ran(self, compiled: CompiledPlan, delta: Mapping[Row, int]) -> None:
         """Reports that a plan was carried, with the change of its result."""
-        self._ran.append(maintained)
+        self._ran.append(compiled)
         if delta:
-            single = self._single.get(maintained)
+            single = self._single.get(compiled)
             if single is not None:
                 self._changed[single] = delta
             else:
-                self._changed.update(self._family_of[maintained].split(delta))
+                self._changed.update(self._family_of[compiled].split(delta))
 
     def failed(
-        self, maintained: Maintained, error: Exception, failures: dict[PlanContent, Exception]
+        self, compiled: CompiledPlan, error: Exception, failures: dict[Materialization, Exception]
     ) -> None:
         """Reports that a plan failed; marks its contents, and the products of them, as failed."""
-        maintained.rollback()
-        for content in self.contents_of(maintained):
+        compiled.rollback()
+        for content in self.contents_of(compiled):
             failures.update(dict.fromkeys((content, *content.products), error))
 
-    def deltas(self, failures: dict[PlanContent, Exception]) -> dict[PlanContent, Mapping[Row, int]]:
+    def deltas(self, failures: dict[Materialization, Exception]) -> dict[Materialization, Mapping[Row, int]]:
         """The deltas of all contents, after each plan was carried; products that change too much fail."""
         changed = self._changed
         for content in list(changed):
@@ -290,26 +290,26 @@ class Keeper:
                         failures[whole] = error
         return changed
 
-    def rows_of(self, maintained: Maintained) -> Mapping[Row, int] | Run:
-        """The rows of a maintained plan before the epoch, with the parameters of a family's members."""
-        single = self._single.get(maintained)
+    def rows_of(self, compiled: CompiledPlan) -> Mapping[Row, int] | Run:
+        """The rows of a compiled plan before the epoch, with the parameters of a family's members."""
+        single = self._single.get(compiled)
         if single is not None:
             run = single.rows.whole() if single.rows is not None else None
             return dict(single.items()) if run is None else run
-        members = self._family_of[maintained].members
+        members = self._family_of[compiled].members
         return {(*key, *row): weight for key, content in members.items() for row, weight in content.items()}
 
-    def derivations_of(self, maintained: Maintained) -> int:
-        """The approximate number of a maintained plan's rows in memory, with their weights."""
-        return sum(content.size()[1] for content in self.contents_of(maintained))
+    def derivations_of(self, compiled: CompiledPlan) -> int:
+        """The approximate number of a compiled plan's rows in memory, with their weights."""
+        return sum(content.size()[1] for content in self.contents_of(compiled))
 
     @property
     def is_used(self) -> bool:
         return bool(self._contents)
 
-    def contents_of(self, maintained: Maintained) -> list[PlanContent]:
-        single = self._single.get(maintained)
-        return [single] if single is not None else list(self._family_of[maintained].members.values())
+    def contents_of(self, compiled: CompiledPlan) -> list[Materialization]:
+        single = self._single.get(compiled)
+        return [single] if single is not None else list(self._family_of[compiled].members.values())
 
     def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
         """The deltas of all stored relations in the current epoch, by name: width and rows."""
@@ -317,19 +317,19 @@ class Keeper:
         for content, delta in self._changed.items():
             if delta:  # even if the rows are not stored, because it is the view's history
                 found[content.name] = (len(content.plan.variables), delta)
-        for maintained in self._ran:
-            for name, width, pending in maintained.staged_states():
+        for compiled in self._ran:
+            for name, width, pending in compiled.staged_states():
                 found[name] = (width, pending)
         return found
 
     def commit(self) -> None:
-        for maintained in self._ran:
-            maintained.commit()
+        for compiled in self._ran:
+            compiled.commit()
         for content, delta in self._changed.items():
             content.add(delta)
         self._ran, self._changed = [], {}
 
     def rollback(self) -> None:
-        for maintained in self._ran:
-            maintained.rollback()
+        for compiled in self._ran:
+            compiled.rollback()
         self._ran, self._changed = [], {}

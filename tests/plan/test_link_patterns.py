@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparqlive.plan.mentioned import reads_named_graphs, starts_of, steps_of
+from sparqlive.plan.link_patterns import reads_named_graphs, starts_of, steps_of
 from sparqlive.sparql.syntax import parse_query
 
 PREFIX = "PREFIX : <http://x/>\n"

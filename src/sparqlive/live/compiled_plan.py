@@ -1,4 +1,4 @@
-"""A maintained plan: its compiled delta rules, the state of its operators, and the evaluation of an epoch.
+"""A compiled plan: its delta rules, the state of its operators, and the evaluation of an epoch.
 
 Owns the order within an epoch: deltas that are gathered at an operator are complete before anything above
 reads them. Invariant: the state before the epoch does not change until `commit`.
@@ -90,7 +90,7 @@ class Summand:
         self.spent = Spent()
 
 
-class Maintained:
+class CompiledPlan:
     def __init__(
         self,
         plan: op.Operator,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from sparqlive.errors import TooLarge
-from sparqlive.live.maintained import Maintained, Saved, Spent, rows_name
+from sparqlive.live.compiled_plan import CompiledPlan, Saved, Spent, rows_name
 from sparqlive.live.stored import StoredRows
 from sparqlive.live.terms import Terms
 from sparqlive.plan import operators as op
@@ -28,7 +28,7 @@ from sparqlive.zset.run import Run
 from sparqlive.zset.zset import without_zeros
 
 
-class PlanContent:
+class Materialization:
     """The rows of a plan. `rows` is None if the top operator, DISTINCT or a closure, keeps them."""
 
     is_held = True
@@ -39,18 +39,18 @@ class PlanContent:
     def __init__(
         self,
         plan: op.Operator,
-        maintained: Maintained | None,
+        compiled: CompiledPlan | None,
         scope: str = "",
         terms: Terms | None = None,
         key: Any = None,
     ) -> None:
-        """`terms`: the separate terms of a temporary view's content. `key`: the key in a keeper, by default
+        """`terms`: the separate terms of a temporary view's content. `key`: the key in a registry, by default
         the plan."""
         self.plan = plan
         self.scope = scope
         self.key = plan if key is None else key
         self.terms = terms
-        self.maintained = maintained
+        self.compiled = compiled
         self.rows: Relation | None = None
         self.users = 0
         self.reserved_bytes = 0
@@ -68,8 +68,8 @@ class PlanContent:
         """Exchanges the parts of relations for others that have the same rows, by name; between epochs."""
         if self.rows is not None and (rows := found(self.name)) is not None:
             self.rows.rebase(rows)
-        if self.maintained is not None and self.plan_to_explain() is self.maintained.plan:
-            self.maintained.rebase(found)
+        if self.compiled is not None and self.plan_to_explain() is self.compiled.plan:
+            self.compiled.rebase(found)
 
     def take(self) -> None:
         """Adds a user."""
@@ -84,9 +84,9 @@ class PlanContent:
         self.users -= 1
         return not self.users
 
-    def join(self, maintained: Maintained) -> None:
+    def join(self, compiled: CompiledPlan) -> None:
         """Has the plan of a family carry the content from now on."""
-        self.maintained = maintained
+        self.compiled = compiled
 
     @cached_property
     def name(self) -> str:
@@ -97,20 +97,20 @@ class PlanContent:
         """All stored relations of this content: name, width and rows."""
         if self.rows is not None:
             yield self.name, len(self.plan.variables), self.rows
-        if self.maintained is not None and self.plan_to_explain() is self.maintained.plan:
-            yield from self.maintained.states()
+        if self.compiled is not None and self.plan_to_explain() is self.compiled.plan:
+            yield from self.compiled.states()
 
-    def carried_by(self) -> Iterator[Maintained]:
+    def carried_by(self) -> Iterator[CompiledPlan]:
         """The plans that carry this content."""
-        if self.maintained is not None:
-            yield self.maintained
+        if self.compiled is not None:
+            yield self.compiled
 
     def computed_by(self, evaluator: str | None) -> None:
         """Records what computed the content, unless it existed before its latest user came."""
-        if self.maintained is not None and self.users == 1:
-            self.maintained.computed_by(evaluator)
+        if self.compiled is not None and self.users == 1:
+            self.compiled.computed_by(evaluator)
 
-    def stored_parts(self) -> Iterator[PlanContent]:
+    def stored_parts(self) -> Iterator[Materialization]:
         """The contents whose rows are stored: this one, or the parts of a product."""
         yield self
 
@@ -124,8 +124,8 @@ class PlanContent:
         return run if held is self.rows else Run(run.columns, np.sign(run.weights))
 
     def _top(self) -> Any:
-        assert self.maintained is not None
-        return self.maintained.top_state()
+        assert self.compiled is not None
+        return self.compiled.top_state()
 
     def items(self) -> Iterator[tuple[Row, int]]:
         if self.rows is not None:
@@ -158,8 +158,8 @@ class PlanContent:
         """
         if self.rows is not None:
             return self.rows.copy().blocks
-        assert self.maintained is not None
-        top = self.maintained.top_state()
+        assert self.compiled is not None
+        top = self.compiled.top_state()
         if isinstance(top, Relation):
             counts = top.copy()
             return lambda: (Block(block.columns, np.sign(block.weights)) for block in counts.blocks())
@@ -179,29 +179,29 @@ class PlanContent:
     def row_count(self) -> int:
         if self.rows is not None:
             return len(self.rows)
-        assert self.maintained is not None
-        return int(self.maintained.top_state().row_count())
+        assert self.compiled is not None
+        return int(self.compiled.top_state().row_count())
 
     def size(self) -> tuple[int, int]:
         """The approximate number of rows in memory, and the sum of their weights."""
-        assert self.maintained is not None
-        held = self.rows if self.rows is not None else self.maintained.top_state()
+        assert self.compiled is not None
+        held = self.rows if self.rows is not None else self.compiled.top_state()
         return held.size() if isinstance(held, Relation) else (held.row_count(), held.row_count())
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of the stored state, by the number of the operator; the result under -1."""
         found = {}
-        if self.maintained is not None and self.plan_to_explain() is self.maintained.plan:
-            found = self.maintained.sizes()
+        if self.compiled is not None and self.plan_to_explain() is self.compiled.plan:
+            found = self.compiled.sizes()
         if self.rows is not None:
             found[-1] = (len(self.rows), self.rows.nbytes)
         return found
 
     def costs(self) -> list[tuple[int, int | None, Spent]] | None:
         """The cost of carrying changes, by numbers of operators; None if it is not measured separately."""
-        if self.maintained is None or self.plan_to_explain() is not self.maintained.plan:
+        if self.compiled is None or self.plan_to_explain() is not self.compiled.plan:
             return None
-        return list(self.maintained.costs())
+        return list(self.compiled.costs())
 
     @property
     def nbytes(self) -> int:
@@ -209,28 +209,28 @@ class PlanContent:
 
     def held_bytes(self) -> int:
         """The memory of rows and state that are held; reads nothing."""
-        state = 0 if self.maintained is None else self.maintained.state_bytes()
+        state = 0 if self.compiled is None else self.compiled.state_bytes()
         return state + (0 if self.rows is None else self.rows.nbytes)
 
     def plan_to_explain(self) -> op.Operator:
         """The plan to explain: with its stored operators, unless the plan carries a family."""
-        maintained = self.maintained
-        alone = maintained is not None and maintained.plan.variables == self.plan.variables
-        return maintained.plan if alone and maintained is not None else self.plan
+        compiled = self.compiled
+        alone = compiled is not None and compiled.plan.variables == self.plan.variables
+        return compiled.plan if alone and compiled is not None else self.plan
 
     @property
     def sources(self) -> list[str]:
         """The generated code."""
-        return self.maintained.sources if self.maintained is not None else []
+        return self.compiled.sources if self.compiled is not None else []
 
 
-class Product(PlanContent):
+class Product(Materialization):
     """The product of contents that share no variable; never stored, but expanded when it is read."""
 
     def __init__(
         self,
         plan: op.Operator,
-        parts: list[PlanContent],
+        parts: list[Materialization],
         scope: str = "",
         terms: Terms | None = None,
         key: Any = None,
@@ -255,7 +255,7 @@ class Product(PlanContent):
         for part in self.parts:
             part.rebase(found)
 
-    def carried_by(self) -> Iterator[Maintained]:
+    def carried_by(self) -> Iterator[CompiledPlan]:
         for part in self.parts:
             yield from part.carried_by()
 
@@ -263,7 +263,7 @@ class Product(PlanContent):
         for part in self.parts:
             part.computed_by(evaluator)
 
-    def stored_parts(self) -> Iterator[PlanContent]:
+    def stored_parts(self) -> Iterator[Materialization]:
         for part in self.parts:
             yield from part.stored_parts()
 
@@ -296,7 +296,7 @@ class Product(PlanContent):
             for row, times in inner:
                 yield arranged(start + row), weight * times
 
-    def expand(self, changed: Mapping[PlanContent, Mapping[Row, int]], most: int) -> dict[Row, int]:
+    def expand(self, changed: Mapping[Materialization, Mapping[Row, int]], most: int) -> dict[Row, int]:
         """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts add their deltas; an error beyond `most` rows.
 
         If the product was empty, its change is all of its new rows; if it becomes empty, all of its old rows.
@@ -360,7 +360,7 @@ def _arrangement(places: Sequence[int]) -> Callable[[Row], Row]:
     return lambda row: tuple([row[place] for place in places])
 
 
-def _is_empty_after(part: PlanContent, changed: Mapping[PlanContent, Mapping[Row, int]]) -> bool:
+def _is_empty_after(part: Materialization, changed: Mapping[Materialization, Mapping[Row, int]]) -> bool:
     delta = changed.get(part)
     if not delta or part.is_empty():
         return not delta and part.is_empty()
@@ -374,7 +374,9 @@ def _check_size(factors: Sequence[Sized], most: int) -> None:
         raise TooLarge(f"the change of a product has more than {most:,} rows")
 
 
-def _after(part: PlanContent, changed: Mapping[PlanContent, Mapping[Row, int]]) -> list[tuple[Row, int]]:
+def _after(
+    part: Materialization, changed: Mapping[Materialization, Mapping[Row, int]]
+) -> list[tuple[Row, int]]:
     if part not in changed:
         return list(part.items())
     total = dict(part.items())

@@ -65,7 +65,7 @@ class Source:
 
     def __init__(
         self,
-        feeds: Feeds,
+        manager: SourceManager,
         name: str,
         kind: str,
         address: str,
@@ -102,16 +102,16 @@ class Source:
         self.stored_at: float | None = None
         self.requested_looks = 0
         """The number of requested looks."""
-        self._feeds = feeds
+        self._manager = manager
         self._finished_looks = 0
 
     @classmethod
-    def from_note(cls, feeds: Feeds, note: str) -> Source:
+    def from_note(cls, manager: SourceManager, note: str) -> Source:
         """Creates a source from its note in a store."""
         members = json.loads(note)
         found, given_by = members.get("found", False), members.get("given_by", ())
         settings = (members["name"], members["kind"], members["address"], members["options"])
-        source = cls(feeds, *settings, found, given_by)
+        source = cls(manager, *settings, found, given_by)
         for state in _STATE:
             setattr(source, state, members.get(state, getattr(source, state)))
         return source
@@ -205,13 +205,13 @@ class Source:
         """Looks now, and waits until changes are committed. Raises an Error if the look fails."""
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
-        self._feeds.refresh([self], timeout_seconds)
+        self._manager.refresh([self], timeout_seconds)
         if self.error is not None:
             raise Error(f"Source {self.name!r} could not be refreshed: {self.error}")
 
     def remove(self) -> None:
         """Stops watching, and removes in one epoch the quads that no other source asserts."""
-        self._feeds.remove(self)
+        self._manager.remove(self)
 
     def status(self) -> dict[str, Any]:
         """Kind, address, number of quads, version, time of the last successful look, error and since when,
@@ -233,7 +233,7 @@ class Source:
         return f"Source({self.name!r}, kind={self.kind!r})"
 
 
-class Feeds:
+class SourceManager:
     """Watches the sources of one session, in a separate thread."""
 
     def __init__(self, writer: Writer, watching: bool) -> None:
