@@ -75,18 +75,24 @@ def test_any_sequence_of_changes_and_compactions(
 
 
 @pytest.mark.usefixtures("small_files")
-def test_files_that_no_change_falls_into_stay(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_ranges", [False, True])
+def test_files_that_no_change_falls_into_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_ranges: bool
+) -> None:
+    if by_ranges:
+        monkeypatch.setattr(compaction, "LARGE", 0)
+        monkeypatch.setattr(ranges, "ROWS_A_TASK", 7)
     with sparqlive.open(tmp_path / "store") as session:
         session.load(
             [ox.Quad(ox.NamedNode(f"{EX}n{n}"), ox.NamedNode(f"{EX}p"), ox.Literal(n)) for n in range(70)]
         )
         session.compact()
-        before = {file.name: file.stat().st_ino for file in (tmp_path / "store" / "runs").rglob("quads-0*")}
+        before = {(file, file.stat().st_ino) for file in (tmp_path / "store" / "runs").rglob("quads-0*")}
         assert len(before) == 10
         session.apply(insert=[ox.Quad(ox.NamedNode(f"{EX}new"), ox.NamedNode(f"{EX}p"), ox.Literal(1))])
         session.compact()
-        after = {file.stat().st_ino for file in (tmp_path / "store" / "runs").rglob("quads-0*")}
-        assert len(after & set(before.values())) == 9
+        after = {(file, file.stat().st_ino) for file in (tmp_path / "store" / "runs").rglob("quads-0*")}
+        assert len(after & before) == 9
         assert len(session) == 71
         session.check()
 

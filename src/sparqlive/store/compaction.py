@@ -23,7 +23,7 @@ import numpy as np
 from sparqlive.store.deltas import read_changes, read_deltas
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Segment, segments_of
-from sparqlive.store.ranges import RangeTask, range_tasks, rows_before, rows_in_range
+from sparqlive.store.ranges import RangeTask, changed_tasks, range_tasks, rows_before, rows_in_range
 from sparqlive.store.runs import (
     QUADS,
     ROWS_A_FILE,
@@ -187,7 +187,7 @@ def _fold_large(
     epoch: int,
     each: Each | None,
 ) -> Folded:
-    """Rewrites a relation by ranges of its rows: no task reads all of it, and rows of files pass none."""
+    """Rewrites the changed ranges of a relation: no task reads all of it, and rows of files pass none."""
     deltas = catalog.changes if relation == QUADS else partial(catalog.deltas, relation)
     rows = [np.empty((0, base.width + 1), dtype=np.int64) if base.rows is None else base.rows]
     files, last = list[RunFile](), epoch if relation == QUADS else base.epoch
@@ -198,12 +198,12 @@ def _fold_large(
         else:
             files += stored
     old = catalog.runs(relation)
-    tasks = range_tasks([*old, *files], summed(rows, base.width))
+    tasks, rewritten = changed_tasks(range_tasks([*old, *files], summed(rows, base.width)), old)
     work = FoldRange(place, folder, relation, base.width)
     found = [work(task) for task in tasks] if each is None else each(tasks, work, f"compact {relation}")
     paths = [run.path for run in old]
     new = [run for runs in found for run in runs]
-    return Folded(relation, base.width, last, base.epoch, paths, old, new)
+    return Folded(relation, base.width, last, base.epoch, paths, rewritten, new)
 
 
 @dataclass(frozen=True)

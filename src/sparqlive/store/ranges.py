@@ -49,6 +49,42 @@ def range_tasks(files: Sequence[RunFile], rows: Column) -> list[RangeTask]:
     return tasks
 
 
+def changed_tasks(
+    tasks: Sequence[RangeTask], base: Sequence[RunFile]
+) -> tuple[list[RangeTask], list[RunFile]]:
+    """The tasks that change rows, and the files of the base that they replace; all other files stay.
+
+    A file that reaches into a changed range is replaced whole, so the other ranges that it reaches into count
+    as changed, too.
+    """
+    in_order = sorted(base, key=lambda file: file.first)
+    ends: list[Bound] = [*(file.first for file in in_order[1:]), None]
+    reaches = list(zip(in_order, ends, strict=False))
+    changed = {
+        number
+        for number, task in enumerate(tasks)
+        if len(task.rows) or any(file.epoch is not None for file in task.files)
+    }
+    while True:
+        replaced = [
+            (file, end) for file, end in reaches if any(_reaches(file, end, tasks[n]) for n in changed)
+        ]
+        reached = {
+            number
+            for number, task in enumerate(tasks)
+            if any(_reaches(file, end, task) for file, end in replaced)
+        }
+        if reached <= changed:
+            return [tasks[number] for number in sorted(changed)], [file for file, _ in replaced]
+        changed |= reached
+
+
+def _reaches(file: RunFile, end: Bound, task: RangeTask) -> bool:
+    """Whether a file of the base, whose rows come before `end`, may have rows in the range of a task."""
+    begins_before = task.high is None or file.first < task.high
+    return begins_before and (end is None or task.low is None or end > task.low)
+
+
 def rows_in_range(place: Place, task: RangeTask, relation: str, width: int) -> list[Column]:
     """The rows of a task as columns, the weights last; the same row may be there several times."""
     parts: list[Sequence[Column]] = [list(task.rows.T)]
