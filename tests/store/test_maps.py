@@ -134,7 +134,6 @@ def test_lookups_notice_damage_where_they_read_and_nowhere_else(tmp_path: Path) 
     ]
     for lookup in (
         lambda: run.seconds(rows[1000][0]),
-        lambda: run.count_one(rows[1000][0]),
         lambda: run.range_one(rows[1000][0]),
         lambda: run.has_pair(*rows[1000]),
         lambda: run.position(rows[1000]),

@@ -114,13 +114,12 @@ class KeyedMachine(RuleBasedStateMachine):
     def value(self, row: Row) -> int | Row:
         return row[-1] if self.arity - self.key_length == 1 else row[self.key_length :]
 
-    @precondition(lambda self: (self.arity, self.key_length) == (2, 1))
     @rule(data=st.data())
     def look_up_many(self, data: st.DataObject) -> None:
         """In any order, also while something is staged; nothing is merged."""
         rows = data.draw(st.lists(self.rows, max_size=8)) + list(self.old)
         overlay = dict(self.relation.overlay)
-        found = self.relation.has_many_before(*columns_of(rows, 2))
+        found = self.relation.has_rows_before(columns_of(rows, self.arity))
         assert found.tolist() == [row in self.old for row in rows]
         assert self.relation.overlay == overlay
 
@@ -320,7 +319,7 @@ def test_a_bag_is_merged_when_it_is_made() -> None:
 @pytest.mark.parametrize("key_length", [1, 2])
 @pytest.mark.parametrize("changed", [False, True])
 def test_what_nobody_refers_to_is_freed_at_once(key_length: int, changed: bool) -> None:
-    """The garbage collector rests during epochs, and a copy or what was lent would keep whole runs."""
+    """The garbage collector rests during epochs, and a copy or a snapshot would keep whole runs."""
     run = Run.sort(columns_of([(1, 2, 3), (4, 5, 6)], 3))
     relation = KeyedRelation(3, key_length, run)
     if changed:
@@ -329,12 +328,12 @@ def test_what_nobody_refers_to_is_freed_at_once(key_length: int, changed: bool) 
     gc.disable()
     try:
         before = sys.getrefcount(run)
-        copy, lent = relation.copy(), relation.snapshot()
-        for reader in (copy, lent):
+        copy, snapshot = relation.copy(), relation.snapshot()
+        for reader in (copy, snapshot):
             assert [*(reader.before(key) or ())] == [relation.value_of((1, 2, 3))]
             assert reader.run_before() is not None
-        relation.lent = None
-        del copy, lent, reader
+        relation.last_snapshot = None
+        del copy, snapshot, reader
         assert sys.getrefcount(run) == before
     finally:
         gc.enable()

@@ -225,7 +225,6 @@ def lookups(run: Run, probes: Sequence[Row]) -> Iterator[object]:
         low, high = run.range_one(row[0])
         yield (low, high) if low < high else None
         yield [view[low:high].tolist() for view in run.views]
-        yield run.count_one(row[0])
         yield run.position(row)
         for length in range(len(row) + 1):
             low, high = run.range(row[:length])

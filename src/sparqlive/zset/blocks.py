@@ -1,7 +1,7 @@
-"""Rows in blocks of columns: how large results are read, a bounded number of rows at a time.
+"""Rows in blocks of columns, for reading large results a bounded number of rows at a time.
 
-A block has some columns of ids and one weight per row. The first block of a result is small, so that its
-first rows can leave at once.
+A block has columns of ids and one weight per row. The first block of a result is small, so that its first
+rows are sent at once.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.zset.run import Column, RunRows
 
-# Rows that are computed as they are read do not wait longer than this for others.
+# Maximum time that computed rows wait for the rest of their block.
 _BLOCK_SECONDS = 0.02
 _ROWS_PER_LOOK = 16
 
 
 class Block(NamedTuple):
-    """Some rows, as columns of ids, with their weights."""
+    """Rows as columns of ids, with their weights."""
 
     columns: tuple[Column, ...]
     weights: Column
 
     def take(self, part: slice | Column) -> Block:
-        """Some of the rows, by a range or by positions."""
+        """Selects rows by range or position."""
         return Block(tuple([column[part] for column in self.columns]), self.weights[part])
 
     def rows(self) -> Iterator[tuple[tuple[int, ...], int]]:
@@ -39,16 +39,16 @@ class Block(NamedTuple):
         return zip(rows, self.weights.tolist(), strict=True)
 
     def narrowed(self, width: int) -> Block:
-        """The first columns; rows may then be equal."""
+        """Keeps only the first `width` columns; rows may then repeat."""
         return Block(self.columns[:width], self.weights)
 
 
 Blocks: TypeAlias = Callable[[], Iterator[Block]]
-"""A captured content: each call lists its rows from the beginning, whatever happened since."""
+"""A captured content: each call returns its rows from the beginning, unaffected by later changes."""
 
 
 def sizes() -> Iterator[int]:
-    """The numbers of rows of consecutive blocks."""
+    """The row counts of consecutive blocks."""
     size = DEFAULT.first_piece_rows
     while True:
         yield size
@@ -56,7 +56,7 @@ def sizes() -> Iterator[int]:
 
 
 def blocks_of(items: Iterable[tuple[Sequence[int], int]], width: int) -> Iterator[Block]:
-    """Rows of `width` columns as blocks; rows that take long to compute come in smaller blocks."""
+    """Groups rows of `width` columns into blocks; rows that are slow to compute come in smaller ones."""
     remaining = iter(items)
     for size in sizes():
         rows, until = list(islice(remaining, _ROWS_PER_LOOK)), time.monotonic() + _BLOCK_SECONDS
@@ -71,14 +71,14 @@ def blocks_of(items: Iterable[tuple[Sequence[int], int]], width: int) -> Iterato
 
 
 def block_of(rows: Sequence[tuple[Sequence[int], int]], width: int) -> Block:
-    """Rows of `width` columns as one block."""
+    """Puts rows of `width` columns into one block."""
     ids = np.array([row for row, _ in rows], dtype=np.int64).reshape(len(rows), width)
     weights = np.array([weight for _, weight in rows], dtype=np.int64)
     return Block(tuple([np.ascontiguousarray(ids[:, place]) for place in range(width)]), weights)
 
 
 def large_blocks(rows: Mapping[tuple[int, ...], int]) -> Iterator[Block]:
-    """Rows in large blocks, for work by columns. There is at least one row, and rows have columns."""
+    """Rows in large blocks, for column operations. Requires at least one row and one column."""
     size = DEFAULT.largest_piece_rows
     if type(rows) is RunRows and rows.run.weights is not None:
         whole = Block(tuple(rows.run.columns), rows.run.weights)
@@ -88,14 +88,14 @@ def large_blocks(rows: Mapping[tuple[int, ...], int]) -> Iterator[Block]:
 
 
 def joined(blocks: Iterable[Block], width: int) -> Block:
-    """All rows in one block, of `width` columns."""
+    """Concatenates blocks of `width` columns."""
     parts = [Block((np.empty(0, np.int64),) * width, np.empty(0, np.int64)), *blocks]
     columns = zip(*(part.columns for part in parts), strict=True)
     return Block(tuple(map(np.concatenate, columns)), np.concatenate([part.weights for part in parts]))
 
 
 def cut(columns: Sequence[Column], weights: Column) -> Iterator[Block]:
-    """Whole columns as blocks, which share their memory."""
+    """Splits columns into blocks that share their memory."""
     start = 0
     for size in sizes():
         if start >= len(weights):

@@ -1,4 +1,4 @@
-"""What an operator stores of its source, for a backend that computes its change by columns."""
+"""The rows that an operator has stored, for a backend that computes the operator's delta on columns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sparqlive.zset.run import Column
 class Kept:
     """The stored rows before the epoch: of an operator's source, or the totals of groups.
 
-    `parts` returns the rows in parts, as columns with the weights last: the weights of a row that is in
-    several parts add up. `rows` is about how many they are.
+    `parts` returns the rows in parts: columns, with the weights last. The weights of a row in several parts
+    add up. `rows` is their approximate number.
     """
 
     parts: Callable[[], Sequence[Sequence[Column]]]

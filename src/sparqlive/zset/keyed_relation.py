@@ -1,8 +1,8 @@
 """Sets of rows with lookup by key: a sorted run, a small mutable overlay, and in an epoch a pending layer.
 
 Owns the states: *before* an epoch is run + overlay, *after* is run + overlay + pending. Nothing is merged
-until `commit`; `rollback` discards the pending layer. Contains rows of integers, independent of RDF. The run
-of a mapped file is never copied: between it and the overlay there is a second, small run of changes (`late`).
+until `commit`; `rollback` discards the pending layer. Contains rows of integers, independent of RDF. A mapped
+run is never copied: its changes go to a second, small run (`late`), below the overlay.
 Invariants: the overlay and the pending layer hold no zero weight; each row's total weight is zero or one.
 """
 
@@ -63,7 +63,7 @@ class KeyedRelation:
         late: Run | None = None,
         tuning: Tuning = DEFAULT,
     ) -> None:
-        """`late`: changes after the run, with the weight 1 or -1."""
+        """`late`: changes after the run, with weights 1 and -1."""
         assert 1 <= key_length <= arity
         self.tuning = tuning
         self.arity = arity
@@ -76,7 +76,7 @@ class KeyedRelation:
         self.next: KeyedRelation | None = None
         self.last_snapshot: Callable[[], RelationSnapshot | None] | None = None
         self.merged: list[Run | None] = []
-        """The run and the overlay together, once a reader of the present state has merged them."""
+        """The run with the overlay folded in, once a reader of the current state has merged them."""
         self._choose_readers()
 
     @classmethod
@@ -96,7 +96,7 @@ class KeyedRelation:
         return relation
 
     def _choose_readers(self) -> None:
-        """Readers do not refer to the relation: in a cycle, it would keep its runs until a collection."""
+        """Sets the readers, which do not refer to the relation: a cycle would keep its runs in memory."""
         if self.run is None and self.late is None:
             self.before = self.overlay.get
         elif self.run is not None and self.late is None and self.arity == 2 and self.key_length == 1:
@@ -148,9 +148,9 @@ class KeyedRelation:
         return int(self.late.weights[place]) if found else 0
 
     def prefixed(self, prefix: Row, after: bool = False) -> Iterator[Row]:
-        """The rest of the rows that start with a prefix, which is longer or shorter than a key.
+        """The rest of the rows that start with a prefix, which may be longer or shorter than a key.
 
-        A shorter one visits the whole overlay.
+        A shorter prefix scans the whole overlay.
         """
         if after and self.next is not None:
             yield from self.next.prefixed(prefix)
@@ -167,7 +167,7 @@ class KeyedRelation:
         yield from (row for row, weight in changed.items() if weight > 0)
 
     def _changed(self, prefix: Row, after: bool) -> dict[Row, int]:
-        """The changes after the run of the rows that start with a prefix, by the rest of the row."""
+        """The changes after the run to rows that start with a prefix, by the rest of the row."""
         length, found = len(prefix), dict[Row, int]()
         if self.late is not None:
             assert self.late.weights is not None
@@ -187,7 +187,7 @@ class KeyedRelation:
         return found
 
     def run_of(self, prefix: Row, after: bool = False) -> Run:
-        """The rest of the rows that start with a prefix. Only if some of them changed, they are copied."""
+        """The rest of the rows that start with a prefix. Copied only if some of them changed."""
         if after and self.next is not None:
             return self.next.run_of(prefix)
         changed = self._changed(prefix, after)
@@ -195,16 +195,12 @@ class KeyedRelation:
             run = self.run.cut(*self.run.range(prefix), first=len(prefix))
         else:
             run = Run([np.empty(0, np.int64)] * (self.arity - len(prefix)))
-        # What came and went after the run, or the other way round, is no change of it.
+        # Drops inserts of rows that the run has, and deletes of rows that it does not have.
         net = {row: weight for row, weight in changed.items() if run.position(row)[1] == (weight < 0)}
         return run.with_changes([*net], [*net.values()]) if net else run
 
-    def has_many_before(self, keys: Column, values: Column) -> npt.NDArray[np.bool_]:
-        """Which of many pairs, ideally sorted, exist; nothing is merged."""
-        return self.has_rows_before((keys, values))
-
     def has_rows_before(self, rows: Sequence[Column]) -> npt.NDArray[np.bool_]:
-        """Which of many rows, ideally sorted, exist; nothing is merged."""
+        """Which of many rows exist; faster if they are sorted. Merges nothing."""
         found = np.zeros(len(rows[0]), dtype=bool)
         if self.run is not None:
             found = self.run.places(rows)[1]
@@ -249,7 +245,7 @@ class KeyedRelation:
         return self.count_before(key) + (0 if changed is None else sum(changed.values()))
 
     def keys_before(self) -> Iterator[Any]:
-        """The keys of one column that have rows; each costs a search in the run."""
+        """The keys that have rows, for keys of one column; each takes a search in the run."""
         return self._keys([self.overlay], self.count_before)
 
     def keys_after(self) -> Iterator[Any]:
@@ -312,7 +308,7 @@ class KeyedRelation:
         return changed + late + (self.run.length if self.run is not None else 0)
 
     def size_about(self) -> int:
-        """The number of rows, with deleted ones; without visiting the overlay."""
+        """An upper bound on the number of rows, without visiting the overlay."""
         late = 0 if self.late is None else self.late.length
         return self.overlay_rows + late + (self.run.length if self.run is not None else 0)
 
@@ -369,7 +365,7 @@ class KeyedRelation:
         return self.run, self.late.with_columns(columns, weights)
 
     def stage_next(self, relation: KeyedRelation) -> None:
-        """Stages all changes at once, as the relation after them, which takes over at the commit."""
+        """Stages the relation after all changes, which replaces this one at the commit."""
         self.merge()
         self.next = relation
         self.after = relation.before
@@ -436,7 +432,7 @@ class KeyedRelation:
         self._choose_readers()
 
     def rebase(self, run: Run | None) -> None:
-        """Exchanges the run, and forgets the changes after it; between epochs."""
+        """Replaces the run and drops the changes after it, between epochs."""
         self.last_snapshot, self.merged = None, []
         self.run = run if run is not None and run.length else None
         self.late, self.overlay, self.overlay_rows = None, {}, 0
@@ -464,16 +460,16 @@ class KeyedRelation:
         snapshot = None if self.last_snapshot is None else self.last_snapshot()
         is_same = snapshot is not None and snapshot.run is self.run and snapshot.late is self.late
         if snapshot is None or not is_same or snapshot.overlay is not self.overlay:
-            snapshot = made = RelationSnapshot(self)
-            # What is kept for the next reader must not cost a change the copy of an overlay.
-            self.last_snapshot = ref(made) if self.overlay else lambda: made
+            snapshot = new_snapshot = RelationSnapshot(self)
+            # A snapshot kept only for the next reader must not make a change copy the overlay.
+            self.last_snapshot = ref(new_snapshot) if self.overlay else lambda: new_snapshot
         return snapshot
 
     def _begin_change(self) -> None:
-        """Before a change: takes over what a reader merged, and copies the overlay if one still has it."""
+        """Prepares a change: adopts what a reader merged, and copies the overlay if a snapshot shares it."""
         if self.last_snapshot is None:
             return
-        merged, self.merged = self.merged, []  # who reads the old state may still add to the old list
+        merged, self.merged = self.merged, []  # a reader of the old state may still add to the old list
         if merged:
             self.run, self.overlay, self.overlay_rows = merged[0], {}, 0
             self._choose_readers()
@@ -512,7 +508,7 @@ class KeyedRelation:
         return columns_of(rows, self.arity), weights
 
     def run_before(self) -> Run | None:
-        """All rows as a run; None if there are none. Changes after a mapped run cost a copy of it."""
+        """All rows as a run; None if there are none. Copies a mapped run that has later changes."""
         self.merge()
         return self.run if self.late is None else self._copied_run()
 
@@ -522,7 +518,7 @@ class KeyedRelation:
         return run if run.length else None
 
     def run_after(self) -> Run | None:
-        """All rows after the current epoch as a run; staged single rows cost a copy of the run."""
+        """All rows after the current epoch as a run; copies the run if single rows are staged."""
         if self.next is not None:
             return self.next.run_before()
         run = self.run_before()
@@ -553,7 +549,7 @@ class KeyedRelation:
         return [*run.columns], run.weights
 
     def ids(self) -> Iterator[Column]:
-        """The numbers in all rows before the epoch, as columns; also in some that are there no more."""
+        """All ids in the rows before the epoch, as columns; may include ids of deleted rows."""
         for run in (self.run, self.late):
             if run is not None:
                 yield from run.columns
@@ -581,7 +577,7 @@ class KeyedRelation:
 
 
 class RelationSnapshot(KeyedRelation):
-    """The rows of a relation before an epoch, shared with it until it changes; only for reading."""
+    """A read-only view of a relation before an epoch; shares its rows until the relation changes."""
 
     __slots__ = ("__weakref__", "_fan_out", "_size")
 
@@ -609,7 +605,7 @@ class RelationSnapshot(KeyedRelation):
         return self._fan_out
 
     def run_before(self) -> Run | None:
-        """All rows as a run. This relation stays as it is, because several threads may read it."""
+        """All rows as a run. Does not change the relation, because several threads may read it."""
         if not self.overlay and self.late is None:
             return self.run
         if not self.merged:
@@ -658,7 +654,7 @@ def _reader(
 def _reader_in_pieces(
     run: Run, overlay: Layer, read: Callable[[Any], Iterable[Any] | None]
 ) -> Callable[[Any], Iterable[Any] | None]:
-    """Like another reader; many values come in growing pieces, because the first may be enough."""
+    """Wraps a reader: many values come in growing pieces, because the first may be enough."""
 
     def read_in_pieces(key: int) -> Iterable[Any] | None:
         if key in overlay:

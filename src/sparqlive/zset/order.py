@@ -1,9 +1,9 @@
 """Sorts rows of 64-bit integers: the lexicographic order of columns.
 
-Ids are hashes, so the top bits of a column decide almost every comparison. A column is sorted as one array of
-numbers, each made of the group that the columns before put a row in, the top bits of its value, and its
-position. NumPy sorts such an array several times faster than `lexsort` orders columns. Rows whose top bits
-are the same are compared again, so the order is right for any integers.
+Ids are hashes, so the top bits of a column decide almost every comparison. Each column is sorted as one array
+of keys. A key combines the row's group by the previous columns, the top bits of its value, and its position.
+NumPy sorts such an array several times faster than `lexsort` orders columns. Rows with equal top bits are
+compared in full, so the order is correct for any integers.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ _Integer = TypeVar("_Integer", bound=np.integer[Any])
 _Keys = npt.NDArray[np.uint64]
 
 _VALUE_BITS = 8
-"""The fewest bits of a value in a key; otherwise the rows are so many that `lexsort` sorts them."""
+"""Minimum bits of a value in a key. With too many rows for that, `lexsort` sorts them."""
 _SIGN = np.uint64(1 << 63)
 
 
 def lexicographic(
     columns: Sequence[_Column], fewest_rows: int = DEFAULT.column_rows
 ) -> tuple[_Column, _Mask]:
-    """The positions of rows in their order, and which of them differ from the row before.
+    """The row positions in sorted order, and which rows differ from the previous one.
 
-    Equal rows keep their order. Fewer than `fewest_rows` are sorted by `lexsort`: one call takes less time.
+    Equal rows keep their order. Below `fewest_rows`, a single `lexsort` call is faster.
     """
     length = len(columns[0])
     if length and is_sorted(columns):
@@ -56,7 +56,7 @@ def lexicographic(
 def _by_keys(
     column: _Column, order: _Column | None, groups: _Keys, group_count: int, place_bits: int
 ) -> tuple[_Column, _Mask]:
-    """The order by one more column, and which rows differ from the row before."""
+    """Refines an order by one more column; also returns which rows differ from the previous one."""
     values = column if order is None else column[order]
     keys = _keys(groups, (group_count - 1).bit_length(), values, place_bits)
     keys.sort()
@@ -80,7 +80,7 @@ def _keys(groups: _Keys, group_bits: int, values: _Column, place_bits: int) -> _
 
 
 def _order_alike(keys: _Keys, values: _Column, order: _Column) -> None:
-    """Puts the few rows in order whose values differ only below the bits that are in their keys."""
+    """Sorts the few rows whose values differ only in bits that are not in their keys."""
     same = keys[1:] == keys[:-1]
     wrong = same & (values[1:] < values[:-1])
     if not wrong.any():
@@ -92,7 +92,7 @@ def _order_alike(keys: _Keys, values: _Column, order: _Column) -> None:
 
 
 def _fresh(*columns: npt.NDArray[_Integer]) -> _Mask:
-    """Which rows of sorted columns differ from the row before."""
+    """Which rows of sorted columns differ from the previous one."""
     fresh = np.zeros(len(columns[0]), dtype=bool)
     fresh[:1] = True
     for column in columns:
@@ -101,7 +101,7 @@ def _fresh(*columns: npt.NDArray[_Integer]) -> _Mask:
 
 
 def distinct(values: npt.NDArray[_Integer]) -> npt.NDArray[_Integer]:
-    """The values in order, each once: like `np.unique`, whose first call imports a package for 10 ms."""
+    """The sorted distinct values, like `np.unique`, whose first call spends 10 ms on an import."""
     ordered = np.sort(values)
     return ordered[_fresh(ordered)]
 

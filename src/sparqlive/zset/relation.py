@@ -1,8 +1,8 @@
 """Bags of rows with weights: a sorted run with a small mutable overlay, and a pending layer during an epoch.
 
 Nothing is merged until `commit`; `rollback` discards the pending layer. Contains rows of integers,
-independent of RDF. The run of a mapped file is never copied: between it and the overlay there is a second,
-small run of changes (`late`). Invariant: the overlay and the pending layer hold no zero weight.
+independent of RDF. A mapped run is never copied: its changes go to a second, small run (`late`), below the
+overlay. Invariant: the overlay and the pending layer hold no zero weight.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def merge_is_due(overlay_rows: int, run: Run | None, tuning: Tuning) -> bool:
 class Elsewhere:
     """Rows that are kept up to date elsewhere: `fetch` returns them as a relation.
 
-    `read` is better if all of them become Python objects.
+    `read` is preferable when all of them become Python objects.
     """
 
     def __init__(self, fetch: Callable[[], Relation], read: Callable[[], Relation] | None = None) -> None:
@@ -62,14 +62,14 @@ class Relation:
         self._tuning = tuning
         self.run: Run | None = None
         self.late: Run | None = None
-        """Changes of weights after a mapped run."""
+        """Weight changes since a mapped run."""
         self.overlay: dict[Row, int] = {}
         self.pending: Mapping[Row, int] = {}
         self._added: tuple[Run, int] | None = None
-        """How many rows `late`, which is given, adds to those of the run, without those that it removes."""
+        """A `late` run, and the net number of rows that it adds to `run`."""
         self._elsewhere: Elsewhere | None = None
         self._exchange = threading.Lock()
-        """Held while the runs and the overlay are exchanged, or read together."""
+        """Held while the runs and the overlay are replaced, or read together."""
         if weights is not None:
             self.load(weights)
 
@@ -112,7 +112,7 @@ class Relation:
         self._elsewhere = None
 
     def rebase(self, rows: Relation) -> None:
-        """Exchanges all parts for others that have the same rows; between epochs."""
+        """Replaces all parts by others with the same rows, between epochs."""
         if self._elsewhere is None:
             self._take(rows)
 
@@ -123,7 +123,7 @@ class Relation:
     def whole(self) -> Run | None:
         """All rows as one run; None if the relation is empty or has no columns.
 
-        Changes after a mapped run cost a copy of it.
+        Copies a mapped run that has later changes.
         """
         if self._elsewhere is not None:
             self._fetch()
@@ -136,7 +136,7 @@ class Relation:
     def parts(self) -> list[list[Column]]:
         """All rows before the epoch in one or two parts, as columns with the weights last; not copied.
 
-        The parts are a run and the changes after it: the weights of a row that is in both add up.
+        The parts are a run and the changes after it. The weights of a row in both add up.
         """
         if self._elsewhere is not None:
             self._fetch()
@@ -168,7 +168,7 @@ class Relation:
     def beginning(self, prefix: Row) -> Iterator[tuple[list[list[int]], list[int]]]:
         """The rows of the runs that begin with a prefix, as columns and weights, piece by piece.
 
-        Weights of the same row add up. Rows of the overlay are not among them.
+        The weights of equal rows add up. The overlay is not included.
         """
         for run in (self.run, self.late):
             if run is not None:
@@ -182,9 +182,9 @@ class Relation:
                     yield [view[rows].tolist() for view in run.views], run.weights[rows].tolist()
 
     def size(self) -> tuple[int, int]:
-        """The approximate number of rows, and the sum of their weights; visits no row of a mapped run.
+        """The approximate number of rows, and the sum of their weights; does not read a mapped run.
 
-        The weights of a mapped run are taken for one.
+        Counts every row of a mapped run with weight one.
         """
         rows = weight = len(self.overlay)
         for run in (self.run, self.late):
@@ -207,7 +207,7 @@ class Relation:
 
     @property
     def rows_in_runs(self) -> int:
-        """How many rows the runs have."""
+        """The number of rows in the runs."""
         return sum(run.length for run in (self.run, self.late) if run is not None)
 
     def stage(self, delta: Mapping[Row, int]) -> None:
@@ -233,7 +233,7 @@ class Relation:
 
     @property
     def _growing(self) -> Run | None:
-        """What takes in the overlay."""
+        """The run that the overlay is merged into."""
         return self.late if self.run is not None and self.run.is_mapped else self.run
 
     def _is_large(self, delta: RunRows) -> bool:
@@ -245,13 +245,13 @@ class Relation:
         self.pending = {}
 
     def merge(self) -> None:
-        """Folds the overlay into the run, or into the changes after it; without columns there is no run."""
+        """Folds the overlay into the run, or into the changes after it; rows without columns stay."""
         if self.arity == 0 or not self.overlay:
             return
         self._replace(*self._runs_with(self._overlay_run()), {})
 
     def merge_into_run(self) -> None:
-        """Like `merge`, if there is a run: a few rows without one stay in the overlay."""
+        """Merges if there is a run; otherwise, a few rows stay in the overlay."""
         if self.run is not None:
             self.merge()
 
@@ -349,7 +349,7 @@ class Relation:
         return rows.run.length + added + rows._growth_by_overlay()
 
     def _growth_by_overlay(self) -> int:
-        """How many rows the overlay adds to those of the runs, without those that it removes."""
+        """The net number of rows that the overlay adds to the runs."""
         columns = columns_of(list(self.overlay), self.arity)
         before = np.zeros(len(self.overlay), np.int64)
         for run in (self.run, self.late):
@@ -360,7 +360,7 @@ class Relation:
         return int(np.count_nonzero(after)) - int(np.count_nonzero(before))
 
     def ids(self) -> Iterator[Column]:
-        """The numbers in all rows before the epoch, as columns; also in some that are there no more."""
+        """All ids in the rows before the epoch, as columns; may include ids of deleted rows."""
         for run in (self.run, self.late):
             if run is not None:
                 yield from run.columns
@@ -381,7 +381,7 @@ def _weights(run: Run) -> Column:
 
 
 def _growth(run: Run, columns: Sequence[Column], weights: Column) -> int:
-    """How many rows changes of weights add to a run, without those that they remove."""
+    """The net number of rows that weight changes add to a run."""
     assert run.weights is not None
     places, known = run.places(columns)
     gone = run.weights[places[known]] == -weights[known]

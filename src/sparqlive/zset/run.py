@@ -2,7 +2,7 @@
 
 Owns sorting and binary search. Invariant: rows are strictly increasing in lexicographic order. Ids are
 hashes, spread evenly over 64 bits: the top bits of a row's first column index a small directory, so that a
-search starts with a window of a few rows, independent of the size of the run. A run of few rows has no
+search starts with a window of a few rows, independent of the size of the run. A small run has no
 directory: its only window is the whole run. Columns are arrays, or lie in a file that is checked as it is
 read; lookups are the same.
 """
@@ -25,15 +25,15 @@ Column = npt.NDArray[np.int64]
 Directory = npt.NDArray[np.unsignedinteger[Any]]
 
 _ROWS_PER_BUCKET = 4
-# Bisecting a run of so many rows takes 0.3 µs more than with a directory, which takes 20 µs to make.
+# At this size, a lookup takes 0.3 µs longer without a directory, and building one takes 20 µs.
 FEWEST_FOR_DIRECTORY = 256
 _KEPT_ROWS = 4
-"""The first rows, which are kept as Python integers."""
+"""The number of first rows that are kept as Python integers."""
 _HALF = 1 << 63
 
 
 def growing(start: int, stop: int) -> Iterator[slice]:
-    """The consecutive parts of a range that is read from its start: the first is small, it may be enough."""
+    """Splits a range into consecutive parts. The first is small, because it may be enough."""
     size = DEFAULT.first_piece_rows
     while start < stop:
         yield slice(start, min(start + size, stop))
@@ -43,9 +43,10 @@ def growing(start: int, stop: int) -> Iterator[slice]:
 class Run:
     """A sorted run. `columns` are sorted lexicographically; `weights` is None if each row has weight one.
 
-    Indexing a memoryview returns Python integers several times faster than a NumPy array: lookups read
-    `views`. A run can be made of either. Nothing is copied: both may be slices of larger arrays. If a run has
-    a `source`, only rows that a lookup found may be read from `views` and `weights`; `columns` are checked.
+    Lookups read `views`, because indexing a memoryview returns Python integers several times faster than
+    indexing a NumPy array. A run is created from either, without copying: both may be slices of larger
+    arrays. If a run has a `source`, only rows that a lookup found may be read from `views` and `weights`;
+    `columns` are checked.
     """
 
     __slots__ = (
@@ -80,9 +81,9 @@ class Run:
     ) -> Run:
         """A run over memoryviews of 64-bit integers.
 
-        A slice of a memoryview costs a fraction of a slice of an array: this is for many small runs, and for
-        columns that are not read as arrays. With a `source`, the directory checks what it leads to; without
-        one, `is_mapped` says that the columns lie in a file, and were checked.
+        Slicing a memoryview is much cheaper than slicing an array, so this suits many small runs, and columns
+        that are not read as arrays. With a `source`, the directory checks the rows that it leads to. Without
+        one, `is_mapped` means that the columns lie in a file and have been checked.
         """
         run = cls.__new__(cls)
         run._columns = None
@@ -102,10 +103,10 @@ class Run:
         self.length = length = len(views[0])
         self._source = source
         self.is_mapped = False
-        """Whether the columns lie in a file, so that copying them would take memory that they do not."""
+        """Whether the columns lie in a mapped file. They take no memory of the process; a copy would."""
         self._total: int | None = None
         self._first: list[tuple[int, ...]] | None = None
-        # A key's bucket is what is left of it after a shift. All 64 bits shifted away leave one bucket.
+        # A shift leaves the top bits of a key, which number its bucket. A shift by 64 leaves one bucket.
         self._shift = 64
         self._directory: Starts = (0, length)
         if directory is not None:
@@ -113,7 +114,7 @@ class Run:
             self._directory = directory
         elif length >= FEWEST_FOR_DIRECTORY:
             self._shift = 64 - bucket_bits(length)
-            self._directory = _UnmadeDirectory(self)
+            self._directory = _LazyDirectory(self)
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -126,11 +127,11 @@ class Run:
         return self._columns
 
     def with_constant(self, value: int) -> Run:
-        """The run with one more column, which has the same value in all rows; nothing is copied."""
+        """Adds a column that has the same value in all rows; copies nothing."""
         column = np.broadcast_to(np.int64(value), self.length)
         source = None if self._source is None else _WithConstant(self._source, column)
         views = (*self.views, column.data)
-        if isinstance(self._directory, _UnmadeDirectory):
+        if isinstance(self._directory, _LazyDirectory):
             return Run.over(views, self.weights, source=source, is_mapped=self.is_mapped)
         run = Run.over(
             views, self.weights, directory=self._directory, source=source, is_mapped=self.is_mapped
@@ -139,7 +140,7 @@ class Run:
         return run
 
     def cut(self, start: int, stop: int, first: int) -> Run:
-        """Some of the rows without their first columns, in which they agree; nothing is copied."""
+        """A range of rows without their first columns, in which they agree; copies nothing."""
         views = [view[start:stop] for view in self.views[first:]]
         if self._source is None:
             return Run.over(views, is_mapped=self.is_mapped)
@@ -150,11 +151,11 @@ class Run:
         return Run.over(views, source=source)
 
     def use_directory(self, directory: memoryview) -> None:
-        """Replaces the directory by one of the same buckets that is quicker to read."""
+        """Replaces the directory by one with the same buckets that is faster to read."""
         self._directory = directory
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Other processes make the views and the directory themselves."""
+        """Pickles only arrays: other processes create the views and the directory themselves."""
         return Run, (self.columns, self.weights)
 
     @classmethod
@@ -200,7 +201,7 @@ class Run:
     def seconds(self, key: int) -> list[int] | None:
         """The second columns of the rows whose first column is `key`; None if there are none.
 
-        This is `range_one` written out: by far the most common lookup.
+        Inlines `range_one`, because this is by far the most common lookup.
         """
         bucket = (key + _HALF) >> self._shift
         directory = self._directory
@@ -215,23 +216,6 @@ class Run:
             return [self.views[1][low]]
         return self.views[1][low : bisect_right(first, key, following, high)].tolist()
 
-    def count_one(self, key: int) -> int:
-        """The number of rows whose first column is `key`."""
-        bucket = (key + _HALF) >> self._shift
-        directory = self._directory
-        low: int = directory[bucket]
-        high: int = directory[bucket + 1]
-        if low == high:
-            return 0
-        first = self.views[0]
-        low = bisect_left(first, key, low, high)
-        if low == high or first[low] != key:
-            return 0
-        following = low + 1
-        if following == high or first[following] != key:
-            return 1
-        return bisect_right(first, key, following, high) - low
-
     def range(self, prefix: Sequence[int]) -> tuple[int, int]:
         """The range of the rows that start with `prefix`; an empty range has start == end."""
         if not prefix:
@@ -245,7 +229,7 @@ class Run:
         return low, high
 
     def rows(self) -> Iterator[tuple[int, ...]]:
-        """All rows in order. The first ones are kept: the search for a match often ends with them."""
+        """All rows in order. Keeps the first ones, because the search for a match often ends with them."""
         if self._first is None:
             self._check(0, _KEPT_ROWS)
             self._first = list(zip(*[view[:_KEPT_ROWS].tolist() for view in self.views], strict=True))
@@ -301,24 +285,23 @@ class Run:
     def with_changes(self, rows: Sequence[Sequence[int]], changes: Sequence[int]) -> Run:
         """The run after adding `changes[i]` to the weight of `rows[i]`; rows are distinct.
 
-        Linear in the run for the copy, logarithmic per changed row; all in array operations, because the
-        caller waits for it.
+        Copies the run, and takes a binary search per changed row, all in array operations.
         """
-        given = np.array(rows, dtype=np.int64).reshape(-1, len(self.columns))
-        return self.with_columns(list(given.T), np.array(changes, dtype=np.int64))
+        table = np.array(rows, dtype=np.int64).reshape(-1, len(self.columns))
+        return self.with_columns(list(table.T), np.array(changes, dtype=np.int64))
 
-    def with_columns(self, given: Sequence[Column], changes: Column) -> Run:
-        """Like `with_changes`, for rows given as columns."""
-        order, _ = lexicographic(given)
-        return self._with_sorted([column[order] for column in given], changes[order])
+    def with_columns(self, rows: Sequence[Column], changes: Column) -> Run:
+        """Like `with_changes`, for rows as columns."""
+        order, _ = lexicographic(rows)
+        return self._with_sorted([column[order] for column in rows], changes[order])
 
     def with_run(self, delta: Run) -> Run:
         """The sum of two runs with weights."""
         assert delta.weights is not None
         return self._with_sorted(delta.columns, delta.weights)
 
-    def _with_sorted(self, given: Sequence[Column], weights: Column) -> Run:
-        places, found = self.places(given)
+    def _with_sorted(self, rows: Sequence[Column], weights: Column) -> Run:
+        places, found = self.places(rows)
         if self.weights is None:
             assert (weights == np.where(found, -1, 1)).all(), "a set holds each row once"
             kept_weights, removed = None, places[found]
@@ -327,7 +310,7 @@ class Run:
             kept_weights[places[found]] += weights[found]
             removed = places[found][kept_weights[places[found]] == 0]
         if not self.length:
-            return Run(given, None if self.weights is None else weights)
+            return Run(rows, None if self.weights is None else weights)
         inserted = ~found
         source, new = _spliced(self.length, removed, places[inserted])
 
@@ -336,7 +319,7 @@ class Run:
             result[new] = values[inserted]
             return result
 
-        columns = [after(column, values) for column, values in zip(self.columns, given, strict=True)]
+        columns = [after(column, values) for column, values in zip(self.columns, rows, strict=True)]
         return Run(columns, None if kept_weights is None else after(kept_weights, weights))
 
     def places(self, rows: Sequence[Column]) -> tuple[Column, npt.NDArray[np.bool_]]:
@@ -379,19 +362,19 @@ class Run:
     def nbytes(self) -> int:
         size = sum(view.nbytes for view in self.views)
         if self._shift < 64:
-            size += 4 << (64 - self._shift)  # its directory, also if no lookup has needed it yet
+            size += 4 << (64 - self._shift)  # the directory, even if no lookup has needed it yet
         return size + (self.weights.nbytes if self.weights is not None else 0)
 
 
 class Starts(Protocol):
-    """A directory: where the rows of each bucket begin, and the end of the last one. 2ⁿ buckets."""
+    """A directory of 2ⁿ buckets: the first row of each, and the end of the last one."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, bucket: int, /) -> int: ...
 
 
 class Source(Protocol):
-    """What the views of a run lie in, if it has to be checked before it is read."""
+    """The file behind the views of a run, which must be checked before it is read."""
 
     def check(self, start: int, stop: int) -> None:
         """Raises if some of the rows, or their weights, are damaged."""
@@ -401,7 +384,7 @@ class Source(Protocol):
 
 
 class _Cut:
-    """What checks some of the rows of a run."""
+    """The source of a range of rows."""
 
     __slots__ = ("_source", "_start", "_views")
 
@@ -419,7 +402,7 @@ class _Cut:
 
 
 class _WithConstant:
-    """What checks a run with one more column, which is not in the file."""
+    """The source of a run with one more column, which is not in the file."""
 
     __slots__ = ("_column", "_source")
 
@@ -434,14 +417,14 @@ class _WithConstant:
         return [*self._source.columns(), self._column]
 
 
-class _UnmadeDirectory:
-    """The directory of a run until a lookup needs it: then it is made, and takes this one's place."""
+class _LazyDirectory:
+    """Builds the directory of a run at the first lookup, and is then replaced by it."""
 
-    __slots__ = ("_made", "_run")
+    __slots__ = ("_run", "_starts")
 
     def __init__(self, run: Run) -> None:
-        self._run = ref(run)  # not a cycle: what many large runs hold is freed at once
-        self._made: memoryview | None = None
+        self._run = ref(run)  # not a cycle, so that large runs are freed at once
+        self._starts: memoryview | None = None
 
     def __len__(self) -> int:
         return len(self._directory())
@@ -451,21 +434,21 @@ class _UnmadeDirectory:
         return start
 
     def _directory(self) -> memoryview:
-        if self._made is None:
+        if self._starts is None:
             run = self._run()
             assert run is not None
-            self._made = directory_of(run.columns[0]).data
-            run.use_directory(self._made)
-        return self._made
+            self._starts = directory_of(run.columns[0]).data
+            run.use_directory(self._starts)
+        return self._starts
 
 
 def bucket_bits(rows: int) -> int:
-    """How many top bits of a row's first column number its bucket, in the directory of so many rows."""
+    """The number of top bits of the first column that number a bucket, in a directory of `rows` rows."""
     return max(1, (rows // _ROWS_PER_BUCKET).bit_length())
 
 
 def directory_of(first: Column) -> Directory:
-    """The directory of a run, made of its first column."""
+    """Builds the directory of a run from its first column."""
     bits = bucket_bits(len(first))
     buckets = (first.view(np.uint64) ^ np.uint64(_HALF)) >> np.uint64(64 - bits)
     counts = np.bincount(buckets.view(np.int64), minlength=1 << bits)
@@ -476,7 +459,7 @@ def directory_of(first: Column) -> Directory:
 
 
 class Places(Protocol):
-    """A column whose values are read at some places of it."""
+    """A column that can be read at given positions."""
 
     def __getitem__(self, places: Column, /) -> Column: ...
 
@@ -496,9 +479,9 @@ def search(column: Places, values: Column, low: Column, high: Column, *, before:
 
 
 def _spliced(length: int, removed: Column, places: Column) -> tuple[Column, Column]:
-    """For each row after a change, where it was before; and where new rows are, for which that says nothing.
+    """The old position of each row after a change, and the positions of new rows, which have no old one.
 
-    `places` are those before which rows are inserted. Both are sorted. Computed once, it serves all columns.
+    Rows are inserted before `places`. `removed` and `places` are sorted. The result serves all columns.
     """
     is_kept = np.ones(length, dtype=bool)
     is_kept[removed] = False
