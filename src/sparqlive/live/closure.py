@@ -1,9 +1,9 @@
-"""Paths `+` and `*`: stores the steps, and maintains reachability over them.
+"""Evaluates the paths `+` and `*`: stores the steps, and maintains reachability over them.
 
-Owns the state of a closure: its steps with their counts, and for each key (a graph under GRAPH ?g) a `Tree`
-if an end is fixed, else `Pairs`. These change as soon as a change is staged, and remember the old state; a
-rollback applies the reverse change. A step without effect costs a lookup; any other costs the pairs it
-changes, and the steps around them.
+Owns the state of a closure: the steps with their counts, and for each key (a graph under GRAPH ?g) a `Tree`
+if one end is fixed, otherwise `Pairs`. Both change as soon as a change is staged and remember the old state;
+a rollback applies the reverse change. A step that has no effect costs one lookup. Any other step costs the
+pairs that it changes and the steps around them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class ClosureState:
         return ((row, 1) for row in self.own_rows())
 
     def own_rows(self) -> Iterator[Row]:
-        """The distinct rows of the operator before the epoch."""
+        """Yields the distinct rows of the operator before the epoch."""
         return self.reader((), State.OLD)()
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
@@ -114,11 +114,11 @@ class ClosureState:
                 yield (*ends, *key), 1
 
     def row_count(self) -> int:
-        """The number of rows of the operator, without listing them."""
+        """Counts the rows of the operator without listing them."""
         return sum(reached.count() for reached in self._reached.values())
 
     def reader(self, bound: Sequence[Var], state: State) -> Callable[..., Iterator[Row]]:
-        """A function of the values of `bound` that lists the rows with these values."""
+        """Returns a function that takes values of `bound` and yields the rows with these values."""
         old = state is State.OLD
         places = [bound.index(v) if v in bound else None for v in self._variables]
         of_ends, of_key = places[: self._width], places[self._width :]

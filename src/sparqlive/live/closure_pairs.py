@@ -1,14 +1,14 @@
-"""All pairs of nodes that a path joins: for each strongly connected component, the set of reachable nodes.
+"""Maintains all pairs of nodes that a path connects: per strongly connected component, the reachable nodes.
 
 Owns reachability between all nodes over one or more edges. The nodes of a component reach the same nodes, so
-they share one compressed bitmap; in a taxonomy every node is its own component. Bitmaps are replaced, never
-changed, so that the old ones preserve the state before the change.
+they share one compressed bitmap; in a taxonomy every node is its own component. A bitmap is replaced, never
+changed in place, so the old bitmaps preserve the state before the change.
 
-A new edge propagates to predecessors as long as they gain something; an edge that closes a cycle merges the
-components on it. After an edge is removed, a component splits only if its own edges no longer join the edge's
-ends. Nodes that a component may no longer reach are checked against its other edges, and real losses
-propagate to its predecessors. Components that reach fewer nodes come first, so that the successors of a
-component are final before it.
+A new edge propagates to predecessors as long as they gain nodes. An edge that closes a cycle merges the
+components on it. When an edge is removed, its component splits only if the remaining edges no longer connect
+the ends of that edge. Nodes that a component may have lost are checked against its other edges, and real
+losses propagate to its predecessors. Components that reach fewer nodes are processed first, so that the
+successors of a component are final before the component itself.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sparqlive.runtime.tuning import DEFAULT
 Edge = tuple[int, int]
 Ends = tuple[int, ...]
 
-# A larger part of the edges is not carried edge by edge, but computed from scratch.
+# If a change touches a larger fraction of the edges than 1/8, everything is recomputed from scratch.
 _LARGE_PART = 8
 
 
 class Pairs:
-    """The pairs over a set of edges between nodes, which are numbered as bits."""
+    """All pairs of connected nodes over a set of edges. Node numbers are bits in the bitmaps."""
 
     def __init__(self, edges: Iterable[Edge]) -> None:
         self._number: dict[int, int] = {}
@@ -37,7 +37,7 @@ class Pairs:
         self._after: list[set[int]] = []
         self._before: list[set[int]] = []
         self._edges = 0
-        # A component is identified by one of its nodes; its nodes are listed if it has several.
+        # One of its nodes identifies a component; the members are listed only if there are several.
         self._component: list[int] = []
         self._members: dict[int, set[int]] = {}
         self._reach: dict[int, BitMap] = {}
@@ -48,7 +48,7 @@ class Pairs:
         self._old = {}
 
     def settle(self) -> None:
-        """Makes the present state the *old* one, and drops nodes without edges."""
+        """Makes the current state the *old* state, and drops nodes without edges."""
         for number in self._old:
             if not self._after[number] and not self._before[number]:
                 del self._number[self._node[number]], self._reach[number]
@@ -108,7 +108,7 @@ class Pairs:
         return self._members.get(component) or (component,)
 
     def _set(self, component: int, reach: BitMap) -> None:
-        """Replaces a component's bitmap; the old one is remembered for each of its nodes."""
+        """Replaces a component's bitmap, and remembers the old one for each of its nodes."""
         old = self._reach[component]
         for number in self._of(component):
             self._old.setdefault(number, old)
@@ -132,12 +132,12 @@ class Pairs:
             self._reach[component] = self._union_after(component)
 
     def _union_after(self, component: int) -> BitMap:
-        """The nodes that a component reaches through its edges, whose targets are final."""
+        """Returns the nodes that a component reaches through its edges, whose targets are final."""
         reach = BitMap()
         for number in self._of(component):
             for to in self._after[number]:
                 other = self._component[to]
-                if to not in reach:  # otherwise another edge reached it, with all that it reaches
+                if to not in reach:  # otherwise another edge already reached it, and everything beyond it
                     reach.add(to)
                     if other != component:
                         reach |= self._reach[other]
@@ -152,7 +152,7 @@ class Pairs:
         return component
 
     def _components(self, numbers: set[int]) -> Iterator[list[int]]:
-        """Strongly connected components of a part of the graph (Tarjan), each after its successors."""
+        """Yields the strongly connected components of a subgraph (Tarjan), each after its successors."""
         index: dict[int, int] = {}
         low: dict[int, int] = {}
         open_: list[int] = []
@@ -197,7 +197,7 @@ class Pairs:
     def _insert(self, at: int, to: int) -> None:
         component, other = self._component[at], self._component[to]
         if component == other:
-            if at not in self._reach[component]:  # the first edge of a node to itself
+            if at not in self._reach[component]:  # the first edge from a node to itself
                 self._set(component, self._reach[component] | BitMap((at,)))
             return
         gain = self._reach[other] | BitMap((to,))
@@ -210,7 +210,7 @@ class Pairs:
                 gaining |= self._predecessors(component)
 
     def _merge(self, first: int, last: int, at: int, gain: BitMap) -> set[int]:
-        """Merges the components between `last` and `first`, the one of `at`; returns the predecessors."""
+        """Merges all components between `last` and `first` into that of `at`; returns its predecessors."""
         merged, waiting = {first, last}, [last]
         while waiting:
             component = waiting.pop()
@@ -276,12 +276,12 @@ class Pairs:
                 losses.suspect(before, lost)
 
     def _rank(self, component: int) -> int:
-        """Higher than the rank of every successor, because it reaches them and all that they reach."""
+        """Returns a rank above those of all successors: the size, because a component reaches them too."""
         reach = self._reach[component]
         return 2 * len(reach) + (component not in reach)
 
     def _fall_apart(self, component: int, losses: _Losses) -> None:
-        """Splits a component; each part may have lost any of its reachable nodes."""
+        """Splits a component. Each part may have lost any node that the component reached."""
         rank, reach = self._rank(component), self._reach.pop(component)
         parts = [self._name(members) for members in self._components(self._members.pop(component))]
         self._take_over(parts, reach)
@@ -292,9 +292,9 @@ class Pairs:
     def _split_off(self, component: int, edge: Edge, side: _Side, losses: _Losses) -> None:
         """Splits a component after one edge is removed, without visiting all of a large component.
 
-        The rest no longer leads to the side that led to the edge's end (or, forward, the side that its start
-        leads to no longer leads to the rest). Paths through that side used the edge, so the rest stays
-        connected if other paths join the nodes where they entered and left it.
+        A search backward from the end of the edge, or forward from its start, found a side that is now cut
+        off from the rest. Paths through that side used the edge, so the rest stays connected if other paths
+        join the nodes where they entered and left it.
         """
         at, to = edge
         small, forward = side
@@ -328,12 +328,12 @@ class Pairs:
                 losses.wait(rank, part, place)
 
     def _take_over(self, parts: list[int], reach: BitMap) -> None:
-        """Initialises the parts of a component with its reachable nodes."""
+        """Initializes the parts of a component with the nodes that it reached."""
         for part in parts:
             self._reach[part] = reach
 
     def _outside(self, numbers: set[int], rest: set[int]) -> BitMap:
-        """The nodes reached by edges that leave the given nodes and the rest of their former component."""
+        """Returns the nodes reached by edges that leave the nodes and the rest of their old component."""
         found = BitMap()
         for number in numbers:
             for to in self._after[number]:
@@ -343,9 +343,9 @@ class Pairs:
         return found
 
     def _cut_off(self, start: int, end: int) -> _Side | None:
-        """None if a path inside their component joins two nodes; else the side that a search exhausted.
+        """Returns None if their component still connects two nodes, else the side that a search exhausted.
 
-        Searches from both nodes: all that `start` leads to (forward), and all that leads to `end`.
+        The search runs from both nodes: forward from `start`, and backward from `end`.
         """
         if start == end:
             return None
@@ -364,7 +364,7 @@ class Pairs:
             sides[0] = (seen | following, following, forward)
 
     def _unreached(self, component: int, lost: BitMap) -> BitMap:
-        """The nodes of `lost` that no edge of a component leads to."""
+        """Returns the nodes of `lost` that no edge of a component reaches."""
         lost = lost & self._reach[component]
         members = self._of(component)
         if len(members) > 1:
@@ -384,7 +384,7 @@ class Pairs:
     # Reading
 
     def delta(self) -> Iterator[tuple[Ends, int]]:
-        """The pairs that are newly joined (+1), and those no longer joined (-1)."""
+        """Yields the pairs that became connected (+1) and the pairs that are no longer connected (-1)."""
         known: dict[tuple[int, int], list[tuple[int, int]]] = {}
         node = self._node
         for number, old in self._old.items():
@@ -399,7 +399,7 @@ class Pairs:
                 yield (start, end), sign
 
     def matches(self, ends: tuple[int | None, ...], old: bool) -> Iterator[Ends]:
-        """The pairs that match the given ends, in the old or the present state."""
+        """Yields the pairs that match the given ends, in the old or the current state."""
         start, end = ends
         if start is None:
             return self._all(old) if end is None else self._to(end, old)
@@ -438,7 +438,7 @@ class Pairs:
             yield self._node[at], end
 
     def _all(self, old: bool) -> Iterator[Ends]:
-        """Reuses the list of reachable nodes while consecutive nodes share a bitmap."""
+        """Yields all pairs. Consecutive nodes that share a bitmap reuse the list of reachable nodes."""
         known: dict[int, list[int]] = {}
         for component in self._reach:
             for number in self._of(component):
@@ -454,12 +454,12 @@ class Pairs:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no edges are left."""
+        """Returns whether no edges are left."""
         return not self._edges
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, estimated: a bitmap holds a node in two bytes, or all of them in a bit each."""
+        """Estimates the memory in bytes: a bitmap stores two bytes per node, or one bit for each of all."""
         whole = len(self._node) // 8
         bitmaps = sum(200 + min(2 * len(reach), whole) for reach in self._reach.values() if reach)
         return bitmaps + 700 * len(self._number) + 60 * self._edges
@@ -470,9 +470,9 @@ _Side = tuple[set[int], bool]
 
 
 class _Losses:
-    """The nodes that components may no longer reach, and the components to check, by rank.
+    """Nodes that components may no longer reach, and the components to check, ordered by rank.
 
-    certain: definite losses. spared: components that are known to have lost nothing.
+    certain: definite losses. spared: components known to have lost nothing.
     """
 
     def __init__(self) -> None:

@@ -1,10 +1,10 @@
-"""Reachability from one node, as a spanning tree of paths.
+"""Maintains reachability from one node, as a spanning tree of paths.
 
 Owns the nodes that a fixed node reaches over one or more edges, or, over reversed edges, the nodes that reach
-it. The parent of each reached node in the tree has an edge to it. Adding or removing an edge outside the tree
-costs a lookup. Removing an edge of the tree visits the nodes below it, and attaches them again where another
-edge leads to them. The fixed node itself is reached only if a path leads back to it; it is then a leaf,
-because its successors are already attached to the root.
+it. The parent of each node in the tree has an edge to it. Adding or removing an edge outside the tree costs
+one lookup. Removing an edge of the tree visits the nodes below it, and attaches them again where another edge
+leads to them. The fixed node itself is reached only if a path leads back to it. It is then a leaf, because
+its successors are already attached to the root.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Ends = tuple[int, ...]
 
 
 class Tree:
-    """The nodes that `fixed` reaches, or that reach it (`turned`); with `wanted`, only whether it is one."""
+    """The nodes that `fixed` reaches, or that reach it (`turned`); with `wanted`, only that node."""
 
     def __init__(self, edges: Iterable[Edge], fixed: int, turned: bool, wanted: int | None = None) -> None:
         self._fixed = fixed
@@ -33,7 +33,7 @@ class Tree:
         self.settle()
 
     def settle(self) -> None:
-        """Makes the present state the *old* one."""
+        """Makes the current state the *old* state."""
         self._was = {}
 
     def change(self, gone: Collection[Edge], come: Collection[Edge]) -> None:
@@ -104,7 +104,7 @@ class Tree:
     # Reading
 
     def delta(self) -> Iterator[tuple[Ends, int]]:
-        """The nodes that are newly reached (+1), and those no longer reached (-1)."""
+        """Yields the nodes that became reachable (+1) and the nodes that are no longer reachable (-1)."""
         for node, was in self._was.items():
             now = node in self._parent
             if was != now and self._target in (None, node):
@@ -118,7 +118,7 @@ class Tree:
         return node in self._parent if was is None else was
 
     def matches(self, ends: tuple[int | None, ...], old: bool) -> Iterator[Ends]:
-        """The ends that match the given ones, in the old or the present state."""
+        """Yields the pairs of ends that match the given ones, in the old or the current state."""
         node = ends[0] if self._target is None else self._target
         if node is not None:
             if self._has(node, old):
@@ -133,12 +133,12 @@ class Tree:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no edges are left."""
+        """Returns whether no edges are left."""
         return not self._after
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, estimated from the entries of dicts and sets."""
+        """Estimates the memory in bytes from the number of entries in dicts and sets."""
         edges = sum(len(found) for found in self._after.values())
         return 300 * (len(self._after) + len(self._before)) + 120 * edges + 320 * len(self._parent)
 

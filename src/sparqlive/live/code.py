@@ -1,8 +1,8 @@
-"""Generates Python functions as lines of text, compiled once per shape.
+"""Generates Python functions as source text, compiled once per query shape.
 
-A `Function` gathers the solutions of nested loops in one of several ways (`Gathering`). Loops that would nest
-deeper than Python allows continue in a nested function. Invariant: the source text contains no constants of
-the query, only names, so that queries of one shape share one code object.
+A `Function` collects the solutions of nested loops in one of several ways (`Gathering`). Loops that would
+nest deeper than Python allows continue in a nested function. Invariant: the source text contains only names,
+never constants of the query, so queries of one shape share one code object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparqlive.sparql.algebra import Var
 
 # CPython rejects more than 20 nested loops and 100 levels of indentation.
 _DEEPEST = 12
-# The maximum number of nested calls while writing; the rest is written after them.
+# Maximum number of nested calls while writing; the remaining code is written afterwards.
 _LONGEST = 40
 
 
@@ -42,14 +42,14 @@ LAZY = (Gathering.EACH, Gathering.FIRST)
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A variable of the query as a local of the function; `bound`: never UNDEF."""
+    """A variable of the query as a local of the function. `bound`: the variable is never UNDEF."""
 
     name: str
     bound: bool
 
 
 UNBOUND = "0"
-"""Used in place of a local's name for a variable that is bound nowhere."""
+"""Replaces the name of a local for a variable that is never bound."""
 
 Env: TypeAlias = Mapping[Var, Local]
 Continue: TypeAlias = "Callable[[Function, Env, str], None]"
@@ -57,9 +57,9 @@ Continue: TypeAlias = "Callable[[Function, Env, str], None]"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point in a function: the bound variables, the weight so far, the variables read later, and the rest.
+    """A point in a function: its bound variables, weight so far, variables read later, and continuation.
 
-    `then` is called once for each written loop, with the variables that it binds and its weight.
+    `then` is called once per written loop, with the variables that the loop binds and its weight.
     """
 
     env: Env
@@ -75,25 +75,26 @@ class Point:
 class Program:
     """The namespace that the functions of one plan share: relations, constants and each other, by name.
 
-    `renewable`: the functions run again and again, on other quads and terms (`renew`).
+    `renewable`: the functions run repeatedly, each time on other quads and terms (`renew`).
     """
 
     def __init__(self, renewable: bool = False) -> None:
         self.stop: Flag = flagged([])
-        """Checked by all loops: an exception in it ends them, and a None makes them give way."""
+        """All loops check it: an exception stored here ends them, and None makes them yield to other threads.
+        """
         self.namespace: dict[str, Any] = {"stop": self.stop, "halt": self._halt, "either": _either}
         self.sources: list[str] = []
         self.length = 0
-        """The number of characters of all sources."""
+        """Total number of characters in all sources."""
         self._names: dict[int, str] = {}
         self._objects: list[Any] = []
         self._numbers = count()
         self._renewable = renewable
         self._made: dict[str, Callable[[], Any]] = {}
-        """How to make the values that depend on quads or terms, by name."""
+        """Factories of the values that depend on quads or terms, by name."""
 
     def name(self, prefix: str, value: Any) -> str:
-        """A global name for an object, always the same."""
+        """Returns the global name of an object; the same object always gets the same name."""
         known = self._names.get(id(value))
         if known is not None and self.namespace[known] is value:
             return known
@@ -104,11 +105,11 @@ class Program:
         return name
 
     def made(self, prefix: str, make: Callable[[], Any]) -> str:
-        """A global name for an object that depends on the quads or the terms."""
+        """Returns a global name for an object that depends on the quads or terms."""
         return self._fresh(prefix, make) if self._renewable else self.name(prefix, make())
 
     def constant(self, make: Callable[[], int]) -> str:
-        """A name for a number of the query; equal numbers may have several names."""
+        """Returns a name for a number of the query. Equal numbers may have several names."""
         return self._fresh("c", make)
 
     def _fresh(self, prefix: str, make: Callable[[], Any]) -> str:
@@ -119,17 +120,17 @@ class Program:
         return name
 
     def renew(self) -> None:
-        """Makes all objects again that depend on the quads or the terms."""
+        """Recreates all objects that depend on the quads or terms."""
         self.stop = self.namespace["stop"] = flagged([])
         for name, make in self._made.items():
             self.namespace[name] = make()
 
     def release(self) -> None:
-        """Forgets these objects; the functions stay."""
+        """Drops the objects that depend on quads or terms, and keeps the functions."""
         self.namespace.update(dict.fromkeys(self._made))
 
     def check(self) -> None:
-        """Ends the evaluation if it is to stop."""
+        """Raises the error that stops the evaluation, if there is one."""
         if self.stop:
             self._halt()
 
@@ -149,7 +150,7 @@ class Program:
 
 
 def _either(rows: Iterable[Any], others: Iterable[Any]) -> Iterator[Any]:
-    """The rows; if there are none, the others."""
+    """Yields the rows, or the others if there are no rows."""
     empty = True
     for row in rows:
         empty = False
@@ -163,7 +164,7 @@ def _compiled(source: str) -> CodeType:
     try:
         return compile(source, "<sparqlive plan>", "exec")
     except (SyntaxError, MemoryError, RecursionError) as error:
-        # Python raises one of these if the text is nested too deeply.
+        # Python raises one of these errors if the text nests too deeply.
         if not _is_deep(source):
             raise
         raise too_large() from error
@@ -215,7 +216,7 @@ class Function:
 
     @contextmanager
     def when(self, tests: Sequence[str]) -> Iterator[None]:
-        """A block under all of these conditions; no block if there are none."""
+        """Opens a block under all of these conditions, or no block if there are none."""
         if not tests:
             yield
             return
@@ -223,7 +224,7 @@ class Function:
             yield
 
     def emit(self, env: Env, weight: str, columns: Sequence[Var]) -> None:
-        """Writes the innermost lines, for a solution and its weight."""
+        """Writes the innermost lines: what happens to a solution and its weight."""
         row = tuple_of([env[v].name if v in env else "0" for v in columns])
         match self.gathering:
             case Gathering.SUM:
@@ -239,10 +240,10 @@ class Function:
                 self.line("return True")
 
     def unless_too_deep(self, env: Env, weight: str, then: Continue) -> None:
-        """Continues here, or in a nested function if Python would not allow more nested loops.
+        """Continues here, or in a nested function where Python would not allow more nested loops.
 
-        The nested function is at the start of this one, where indentation is least, and sees its locals. It
-        is written after this one, so that writing a long join needs no deep recursion.
+        The nested function stands at the start of this one, where indentation is smallest, and sees its
+        locals. It is written after this one, so that a long join needs no deep recursion.
         """
         if self._depth - self._floor <= _DEEPEST and self._steps < _LONGEST:
             self._steps += 1
@@ -260,7 +261,7 @@ class Function:
             self.line(f"{name}()")
 
     def _with_what_follows(self, lines: list[str], depth: int) -> list[str]:
-        """A function's lines, with its nested functions at the start of its body."""
+        """Returns a function's lines, with its nested functions at the start of the body."""
         later, self._later = self._later, []
         inside = [line for one in later for line in self._nested_lines(one, depth)]
         return [lines[0], *inside, *lines[1:]]
@@ -278,12 +279,12 @@ class Function:
         return self._with_what_follows(self._lines, depth + 1)
 
     def _be_generator(self) -> None:
-        """A function without solutions has no other `yield`."""
+        """Makes the function a generator even if no solution writes a `yield`."""
         self.line("return")
         self.line("yield")
 
     def finish(self) -> str:
-        """Compiles the function; returns its name."""
+        """Compiles the function and returns its name."""
         self._depth = 1
         match self.gathering:
             case Gathering.ROWS:
@@ -300,7 +301,7 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class _Later:
-    """A nested function that is already called, but still has to be written."""
+    """A nested function that is already called but not written yet."""
 
     name: str
     env: Env
@@ -309,12 +310,12 @@ class _Later:
 
 
 def locals_of(env: Env) -> list[str]:
-    """The names of an environment's locals, without variables that are bound nowhere."""
+    """Returns the names of the locals in an environment, except those of variables that are never bound."""
     return list(dict.fromkeys(local.name for local in env.values() if local.name != UNBOUND))
 
 
 def tuple_of(items: Sequence[str]) -> str:
-    """A tuple as source text, also valid as the target of a `for` header."""
+    """Writes a tuple as source text; the text is also valid as the target of a `for` header."""
     if not items:
         return "()"
     return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"

@@ -1,8 +1,8 @@
-"""The rows of a plan that is evaluated once, as columns.
+"""Reads the rows of a plan that is evaluated once as columns.
 
-Whole patterns are read by columns, and so are bindings and projections over them. A binding of one variable
-is evaluated once per value in a block of rows, or once per datatype and language tag if it reads no
-more. Invariant: the rows are those of `Compiler.stream`.
+Covers whole patterns, and bindings and projections over them. A binding of one variable is evaluated once per
+value in a block of rows; if it depends only on the datatype and language tag, once per distinct pair of
+these. Invariant: the rows equal those of `Compiler.stream`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def is_columnar(node: Node) -> bool:
-    """Whether the rows of an operator can be read as columns."""
+    """Returns whether the rows of an operator can be read as columns."""
     operator = node.operator
     match operator:
         case op.Scan():
-            # Without them, solutions are counted, not listed.
+            # Without these variables, solutions are counted instead of listed.
             own = bool(scan.wholly_read(operator) & node.needed)
         case op.Extend():
             reads = extend.item_of(operator).reads
@@ -42,7 +42,7 @@ def is_columnar(node: Node) -> bool:
 
 
 def blocks(compiler: Compiler, node: Node) -> Iterator[Block]:
-    """All rows of such an operator, as columns of its variables."""
+    """Yields all rows of a columnar operator, as columns of its variables."""
     operator, variables = node.operator, node.operator.variables
     id_of = compiler.terms.dictionary.id_of
     if isinstance(operator, op.Scan):
@@ -66,7 +66,7 @@ def blocks(compiler: Compiler, node: Node) -> Iterator[Block]:
 
 
 def _binding(compiler: Compiler, operator: op.Extend) -> Callable[[Block], Column]:
-    """The column that a binding of a constant, or of an expression of one variable, adds to a block."""
+    """Returns a function that computes the column of a binding of at most one variable in a block."""
     expression, dictionary = operator.expression, compiler.terms.dictionary
     if isinstance(expression, Constant):
         constant = dictionary.id_of(expression.term)

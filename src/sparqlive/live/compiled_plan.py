@@ -1,7 +1,7 @@
-"""A compiled plan: its delta rules, the state of its operators, and the evaluation of an epoch.
+"""Runs a compiled plan: its delta rules, the state of its operators, and the evaluation of an epoch.
 
-Owns the order within an epoch: deltas that are gathered at an operator are complete before anything above
-reads them. Invariant: the state before the epoch does not change until `commit`.
+Owns the order within an epoch: a delta that is collected at an operator is complete before anything above
+reads it. Invariant: the state before the epoch does not change until `commit`.
 """
 
 from __future__ import annotations
@@ -34,36 +34,36 @@ Saved = Callable[[str, op.Operator], Mapping[Row, int] | Run | Elsewhere | None]
 _WITH_RELATIONS = Groups | TotalGroups | OrderedRows | Relation
 
 Inputs = dict[int, Any]
-"""The changed rows of each changed leaf, by its number."""
+"""The changed rows of each changed leaf, by leaf number."""
 
 
 def key_of(plan: op.Operator, scope: str = "") -> str:
-    """A name for a plan in a scope, the same in every process."""
+    """Returns a name for a plan in a scope that is the same in every process."""
     return op.digest_of(plan, scope)
 
 
 def rows_name(plan: op.Operator, scope: str) -> str:
-    """The name of the relation that holds a plan's rows."""
+    """Returns the name of the relation that holds a plan's rows."""
     return f"{key_of(plan, scope)}/rows"
 
 
 def state_name(key: str, number: int) -> str:
-    """The name of the relation that an operator of a plan stores."""
+    """Returns the name of the relation that an operator of a plan stores."""
     return f"{key}/state/{number}"
 
 
 def names_of_totals(key: str, number: int) -> tuple[str, str]:
-    """The names of the relations of groups that follow from totals: these, and the rows they leave out."""
+    """Returns the names of a group's relations: its totals, and the rows that totals cannot represent."""
     return f"{key}/totals/{number}", f"{key}/others/{number}"
 
 
 def is_of_totals(name: str) -> bool:
-    """Whether a relation has totals of groups, or rows that they leave out."""
+    """Returns whether a relation holds totals of groups or the rows that totals cannot represent."""
     return "/totals/" in name or "/others/" in name
 
 
 class Spent:
-    """The cost of some work so far: how often it ran, for how many rows, and the seconds."""
+    """Accumulated cost of some work: number of runs, rows, and seconds."""
 
     __slots__ = ("rows", "seconds", "times")
 
@@ -79,7 +79,7 @@ class Spent:
 
 
 class Summand:
-    """A term of a delta rule: the function from the change of one operator to where it is gathered."""
+    """One term of a delta rule: the function from the change of one operator to where it is collected."""
 
     __slots__ = ("source", "spent", "target", "write")
 
@@ -113,16 +113,16 @@ class CompiledPlan:
         self.carried = "live"
         """The strategy of the last epoch that affected the plan."""
         self.evaluator: str | None = "live"
-        """What last computed or carried the plan: live, duckdb or spark; None if a store does not say."""
+        """The evaluator that last computed the plan: live, duckdb or spark; None if loaded from a store."""
         self.gathering: dict[Row, int] = {}
-        """The rows that the current step gathers, for a thread that watches their number."""
+        """The rows that the current step collects, for a watching thread that counts them."""
         self._elsewhere: dict[int, tuple[Elsewhere, ...]] = {}
         self._load_states(saved)
 
     def _load_states(self, saved: Saved | None) -> None:
-        """Loads the state of operators, lowest first: as saved, or computed from the current quads.
+        """Loads the state of operators, bottom up: as saved, or computed from the current quads.
 
-        Saved state is read when it is first needed.
+        Saved state is read on first use.
         """
         for number, state in self._compiler.states.items():
             if isinstance(self._compiler.nodes[number].operator, op.Parameters):
@@ -132,7 +132,7 @@ class CompiledPlan:
                 continue
             content = saved(self._state_name(number), source.operator) if saved is not None else None
             if isinstance(content, Elsewhere) and isinstance(state, TotalGroups):
-                content = content.fetch().whole() or {}  # what older versions stored
+                content = content.fetch().whole() or {}  # stored by older versions
             if isinstance(content, Elsewhere) and not isinstance(state, Relation):
                 self._elsewhere[number] = (content,)
                 continue
@@ -146,7 +146,7 @@ class CompiledPlan:
             state.load(content)
 
     def _has_totals(self, number: int, saved: Saved) -> bool:
-        """Whether the totals of groups are saved; they are read when they are first needed."""
+        """Returns whether the totals of groups are saved; they are read on first use."""
         operator = self._compiler.nodes[number].operator
         found = [saved(name, operator) for name in names_of_totals(self.key, number)]
         totals, others = [part if isinstance(part, Elsewhere) else None for part in found]
@@ -156,7 +156,7 @@ class CompiledPlan:
         return True
 
     def _fetch(self) -> None:
-        """Reads the saved state of operators, unless that was done before."""
+        """Reads the saved state of operators, once."""
         for number, saved in self._elsewhere.items():
             state = self._compiler.states[number]
             if isinstance(state, Groups | TotalGroups | OrderedRows):
@@ -166,7 +166,7 @@ class CompiledPlan:
         self._elsewhere = {}
 
     def rebase(self, found: Callable[[str], Relation | None]) -> None:
-        """Exchanges the parts of the operators' relations for others that have the same rows, by name."""
+        """Replaces the parts of the operators' relations by equivalent parts with the same rows, by name."""
         for number, state in self._compiler.states.items():
             if number not in self._elsewhere and isinstance(state, _WITH_RELATIONS):
                 for name, _, rows in self._relations(number):
@@ -176,7 +176,7 @@ class CompiledPlan:
                             state.begin()
 
     def _relations(self, number: int) -> list[tuple[str, int, Any]]:
-        """What an operator stores, as named relations: name, width and rows with weights."""
+        """Returns what an operator stores, as named relations: name, width, and rows with weights."""
         state = self._compiler.states[number]
         if isinstance(state, TotalGroups):
             parts = zip(names_of_totals(self.key, number), (state.totals, state.others), strict=True)
@@ -194,7 +194,7 @@ class CompiledPlan:
         return result
 
     def top_state(self) -> Any:
-        """The state of the top operator, if it keeps the result's rows: DISTINCT or a closure."""
+        """Returns the state of the top operator if it stores the result's rows: DISTINCT or a closure."""
         self._fetch()
         return self._compiler.states[self._compiler.root.number]
 
@@ -213,7 +213,7 @@ class CompiledPlan:
         rows.commit()
 
     def compute_member(self, constants: Row) -> dict[Row, int]:
-        """Computes the result for one row of parameters, which need not be entered."""
+        """Computes the result for one row of parameters, which need not be registered."""
         if self._member is None:
             parameters = self.plan.variables[: len(constants)]
             self._member = self._compiler.content(self._compiler.root, parameters)
@@ -225,10 +225,10 @@ class CompiledPlan:
             self.remove_parameters(constants)
         return result
 
-    # Carried by others
+    # Epochs that another evaluator computes
 
     def state_sources(self) -> dict[int, op.Operator]:
-        """For each operator with state, lowest first, the plan whose content it stores."""
+        """Returns, per operator with state and bottom up, the plan whose content it stores."""
         nodes = self._compiler.nodes
         return {
             number: nodes[number].children[0].operator
@@ -237,7 +237,7 @@ class CompiledPlan:
         }
 
     def kept(self) -> dict[op.Keeping, Kept]:
-        """What operators store of their sources, without what is not stored as columns."""
+        """Returns what operators store of their sources, except state that is not stored as columns."""
         self._fetch()
         found: dict[op.Keeping, Kept] = {}
         for number in self.state_sources():
@@ -250,7 +250,7 @@ class CompiledPlan:
         return found
 
     def state_names(self) -> dict[op.Keeping, list[str]]:
-        """The names of the relations that operators store: of rows; where groups have them, after totals."""
+        """Returns the names of the relations that operators store; for groups, those of totals come first."""
         operators = {number: self._compiler.nodes[number].operator for number in self.state_sources()}
         return {
             operator: [name for name, _, _ in self._relations(number)]
@@ -259,7 +259,7 @@ class CompiledPlan:
         }
 
     def parameter_rows(self) -> list[Row]:
-        """The rows of the table of parameters, if the plan has one."""
+        """Returns the rows of the table of parameters, if the plan has one."""
         for node in self._compiler.nodes:
             if isinstance(node.operator, op.Parameters):
                 return list(self._compiler.states[node.number].rows)
@@ -268,7 +268,7 @@ class CompiledPlan:
     def rebuilt(self) -> dict[Row, int]:
         """Computes the result after the current epoch from scratch.
 
-        The new state of operators is staged, lowest first, because the operators above read it.
+        Stages the new state of operators bottom up, because the operators above read it.
         """
         self._fetch()
         for number in self._compiler.states:
@@ -281,15 +281,15 @@ class CompiledPlan:
         return result
 
     def carried_by(self, strategy: str, evaluator: str) -> None:
-        """Records the strategy of the current epoch, if it is not `delta`, and what ran it."""
+        """Records the strategy of the current epoch and its evaluator, if the strategy is not `delta`."""
         self.carried, self.evaluator = strategy, evaluator
 
     def computed_by(self, evaluator: str | None) -> None:
-        """Records what computed the plan; None: it was loaded from a store, which does not say."""
+        """Records the evaluator of the plan; None for a plan from a store, which does not record it."""
         self.evaluator = evaluator
 
     def take(self, deltas: Mapping[int, Mapping[Row, int]]) -> None:
-        """Stages changes of what operators store of their sources, which were computed elsewhere."""
+        """Stages changes to the stored source rows of operators, computed elsewhere."""
         self._fetch()
         for number, delta in deltas.items():
             if delta:
@@ -297,7 +297,7 @@ class CompiledPlan:
                 state.stage(delta)
 
     def replace(self, contents: Mapping[int, Mapping[Row, int] | Run]) -> None:
-        """Stages the changes to other contents of the sources."""
+        """Stages the difference between the stored source rows and new contents."""
         self._fetch()
         for number, content in contents.items():
             state = self._compiler.states[number]
@@ -310,16 +310,16 @@ class CompiledPlan:
             self.take({number: change_between(dict(rows.items()) if run is None else run, content)})
 
     def leaves(self) -> Iterator[tuple[int, op.QuadLeaf]]:
-        """The leaves whose changes are this plan's inputs, by number."""
+        """Yields the leaves whose changes are the inputs of this plan, by number."""
         return self._compiler.leaves()
 
     def matching_quads(self) -> int:
-        """The approximate number of quads that the patterns match, added up over the patterns."""
+        """Returns the approximate number of quads that match the patterns, summed over the patterns."""
         return self._compiler.matching_quads()
 
     @property
     def looks_up_rows(self) -> bool:
-        """Whether a change looks up stored rows one by one; totals and windows do not."""
+        """Returns whether a change looks up stored rows one by one. Totals and windows do not."""
         return any(isinstance(state, Groups | Relation) for state in self._compiler.states.values())
 
     @property
@@ -327,7 +327,7 @@ class CompiledPlan:
         return self._compiler
 
     def delta(self, inputs: Inputs) -> Mapping[Row, int]:
-        """Computes the change of the result; changes of the state are only staged."""
+        """Computes the change of the result. Changes of the state are only staged."""
         self.carried = self.evaluator = "live"
         if self._elsewhere:
             self._fetch()
@@ -360,7 +360,7 @@ class CompiledPlan:
         return result
 
     def _keep(self, node: Node, delta: dict[Row, int], inputs: Inputs) -> Mapping[Row, int]:
-        """Carries the change of its source to the state of an operator; returns the operator's own change."""
+        """Applies the change of its source to an operator's state; returns the operator's own change."""
         state = self._compiler.states[node.number]
         self._touched[node.number] = state
         begun = perf_counter()
@@ -371,10 +371,11 @@ class CompiledPlan:
         return change
 
     def costs(self) -> Iterator[tuple[int, int | None, Spent]]:
-        """The cost of carrying changes live in this process, by term of the delta rules.
+        """Returns the cost of live delta evaluation, per term of the delta rules.
 
-        A term leads from the change of one operator, through all operators on the way (as one function), to
-        the operator where deltas are gathered. A term to None is the update of an operator's state.
+        A term leads from the change of one operator, through all operators in between (compiled to one
+        function), to the operator where deltas are collected. A term to None is the update of an operator's
+        state.
         """
         for _, summands in self._schedule:
             yield from ((summand.source, summand.target, summand.spent) for summand in summands)
@@ -382,15 +383,15 @@ class CompiledPlan:
 
     @property
     def stop_flag(self) -> Flag:
-        """Has the error that ends the plan's evaluation, once there is one."""
+        """Returns the flag that receives the error which ends the evaluation."""
         return self._compiler.program.stop
 
     def halt(self, error: Exception) -> None:
-        """Ends the running loops with an error; called from another thread."""
+        """Stops the running loops with an error; called from another thread."""
         self._compiler.program.stop.insert(0, error)
 
     def go_on(self) -> None:
-        """Lets loops run again."""
+        """Allows loops to run again after `halt`."""
         self._compiler.program.stop.clear()
 
     def commit(self) -> None:
@@ -407,13 +408,13 @@ class CompiledPlan:
         return state_name(self.key, number)
 
     def states(self) -> Iterator[tuple[str, int, Any]]:
-        """The state of operators as named relations: name, width and rows with weights."""
+        """Yields the state of operators as named relations: name, width, and rows with weights."""
         for number in self._compiler.states:
             if not isinstance(self._compiler.nodes[number].operator, op.Parameters):
                 yield from self._relations(number)
 
     def ids(self) -> Iterator[Column]:
-        """The ids in the state of operators, and in the rows that groups have given."""
+        """Yields the ids in the state of operators, and in the current rows of groups."""
         self._fetch()
         for number, state in self._compiler.states.items():
             kept = [state]
@@ -428,7 +429,7 @@ class CompiledPlan:
                 yield np.fromiter(chain.from_iterable(state.given()), np.int64)
 
     def staged_states(self) -> Iterator[tuple[str, int, Mapping[Row, int]]]:
-        """The deltas of the operators' state in the current epoch."""
+        """Yields the state deltas of the current epoch."""
         for number, state in self._touched.items():
             relations = self._relations(number)
             changes = state.staged() if isinstance(state, TotalGroups) else [state.pending]
@@ -436,15 +437,15 @@ class CompiledPlan:
                 yield name, width, change
 
     def sizes(self) -> dict[int, tuple[int, int]]:
-        """Rows and bytes of the operators' state, by operator number."""
+        """Returns rows and bytes of the operators' state, by operator number."""
         self._fetch()
         return {number: (len(state), state.nbytes) for number, state in self._compiler.states.items()}
 
     def state_bytes(self) -> int:
-        """The memory of the operators' state, as far as it was read."""
+        """Returns the memory of the operators' state that was read so far."""
         return sum(state.nbytes for state in self._compiler.states.values())
 
     @property
     def sources(self) -> list[str]:
-        """The generated code."""
+        """Returns the generated code."""
         return self._compiler.program.sources

@@ -1,8 +1,8 @@
 """Compiles a plan and its delta rules to Python functions over indexes.
 
 Owns the two directions: *down* into an operator's content, restricted by the bound variables (a probe), and
-*up* from a change to the operator where deltas are gathered. The code of each operator is in the file of its
-name. Invariant: at a function's start, only variables that can be pushed into the operator are bound, so that
+*up* from a change to the operator where deltas are collected. Each operator has its code in the file of its
+name. Invariant: a function starts with only those variables bound that can be pushed into the operator, so
 filters below see only values of their own scope.
 """
 
@@ -26,20 +26,21 @@ from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Var
 
 _WRITTEN_AHEAD = 200_000
-"""Characters of code from which on the function of an operator's change is written when it first changes.
+"""Generated code beyond this many characters is written lazily, when an operator first changes.
 
-A join of n patterns has n such functions, of n - 1 loops each: all of 33 patterns are written ahead.
+A join of n patterns has n delta functions of n - 1 loops each. Up to 33 patterns, all of them are written
+ahead.
 """
 _MOST_CHOICES = 3
 _OTHER_SIZE = 4
 _SMALL_SIZE = 8
-"""Sizes that differ by less than the factor, or by less than this, do not change the order of loops."""
+"""Sizes that differ by less than the factor, or by less than this number, do not change the loop order."""
 
 
 class Node:
     """An operator at its position in the plan. `needed`: the variables that operators above read.
 
-    A shared operator has its children at its first position (recorded in `shared`), and none at the others.
+    A shared operator has its children only at its first position, which `shared` records.
     """
 
     __slots__ = ("children", "index", "needed", "number", "operator", "parent")
@@ -58,7 +59,7 @@ class Node:
         self.needed = needed & frozenset(operator.variables)
         self.number = -1
         self.children: tuple[Node, ...] = ()
-        if isinstance(operator, op.Shared):  # checked first, because hashing an operator hashes all below it
+        if isinstance(operator, op.Shared):  # first, because hashing an operator hashes its whole subtree
             if operator in shared:
                 return
             shared[operator] = self
@@ -69,19 +70,19 @@ class Node:
         )
 
     def in_order(self) -> list[Node]:
-        """The nodes, children before parents."""
+        """Returns the nodes, children before parents."""
         return [*(node for child in self.children for node in child.in_order()), self]
 
     @property
     def gathers(self) -> bool:
-        """Whether this operator's delta is collected before operators above continue."""
+        """Returns whether this operator collects its delta before operators above continue."""
         if self.parent is None or isinstance(self.parent.operator, op.Keeping):
             return True
         return self.index == 1 and isinstance(self.parent.operator, op.TwoSided)
 
 
 def _needed_below(operator: op.Operator, needed: frozenset[Var]) -> Sequence[frozenset[Var]]:
-    """For each input, the variables that are read of it; of left solutions that are keys themselves, all."""
+    """Returns the variables read from each input; all of them where left solutions serve as keys."""
     if isinstance(operator, op.TwoSided) and operator.flip_keys is None:
         return [frozenset(child.variables) for child in operator.children]
     return operator.needed_below(needed)
@@ -92,9 +93,9 @@ Carry: TypeAlias = Callable[[Any, dict[tuple[int, ...], int]], None]
 
 @dataclass(frozen=True)
 class Segment:
-    """A function from the change of one operator to where it is gathered.
+    """A function from the change of one operator to where it is collected.
 
-    `write` returns it. It may be called while changes are staged.
+    `write` returns the function. It may be called while changes are staged.
     """
 
     source: Node
@@ -103,7 +104,7 @@ class Segment:
 
 
 class _States(dict[int, Any]):
-    """The states of operators by number, each made when it is first asked for."""
+    """The states of operators by number, each created on first use."""
 
     def __init__(self, make: Callable[[int], Any]) -> None:
         super().__init__()
@@ -123,9 +124,9 @@ class Compiler:
         lazy: bool = False,
         bulk: Bulk | None = None,
     ) -> None:
-        """`lazy`: the plan is evaluated once, by generators; states are computed when they are first read.
+        """`lazy`: the plan is evaluated once, by generators, and states are computed on first use.
 
-        `bulk` then computes groups of many rows.
+        `bulk` then computes groups with many rows.
         """
         self.bulk = bulk
         self.quads = quads
@@ -151,14 +152,14 @@ class Compiler:
         self._functions: dict[tuple[Any, ...], str] = {}
         self._estimates: dict[tuple[int, frozenset[Var]], float] = {}
         self._measured: dict[tuple[op.Scan, frozenset[Var]], float | None] = {}
-        """The sizes that a lazy plan's order of loops was chosen for."""
+        """The sizes for which a lazy plan chose its loop order."""
         self._identity: object = None
-        """The quads for which these sizes were last found right."""
+        """The quads on which these sizes were last confirmed."""
         self.methods: dict[str, str] = {}
         self.loaded: set[int] = set()
         """The numbers of the operators whose state a lazy plan has loaded."""
         self.remembered: dict[int, Remembered] = {}
-        """The rows of operators that a lazy plan may read several times, as far as they were read."""
+        """Rows of operators that a lazy plan may read several times, as far as they were read."""
         self.bare_rows: dict[int, list[tuple[tuple[int, ...], int]]] = {}
 
     def _new_state(self, number: int) -> Any:
@@ -170,7 +171,8 @@ class Compiler:
     def renew(self, quads: Snapshot, terms: Terms, bulk: Bulk | None) -> bool:
         """Prepares the functions of a lazy plan for other quads and terms.
 
-        Returns False if they have to be written again, because their order was chosen for other sizes.
+        Returns False if they must be written again because the sizes that determined the loop order have
+        changed.
         """
         self.quads, self.terms, self.bulk = quads, terms, bulk
         if quads.identity is not self._identity:
@@ -182,7 +184,7 @@ class Compiler:
         return True
 
     def release(self) -> None:
-        """Forgets the quads, the terms, and everything computed from them."""
+        """Drops the quads, the terms, and everything computed from them."""
         self.states.clear()
         self.loaded.clear()
         self.remembered.clear()
@@ -191,21 +193,21 @@ class Compiler:
         del self.quads, self.terms
 
     def first_of(self, node: Node) -> Node:
-        """The position of the plan where an operator has its state and its source."""
+        """Returns the position of the plan that holds the state and source of a shared operator."""
         return self._shared[node.operator] if isinstance(node.operator, op.Shared) else node
 
     def state_of(self, node: Node) -> Any:
-        """The state of an operator, which may be at another position of the plan."""
+        """Returns the state of an operator, which may belong to another position of the plan."""
         return self.states[self.first_of(node).number]
 
     def leaves(self) -> Iterator[tuple[int, op.QuadLeaf]]:
-        """The leaves whose changes are the plan's inputs, by number."""
+        """Yields the leaves whose changes are the inputs of the plan, by number."""
         for node in self.nodes:
             if isinstance(node.operator, op.QuadLeaf):
                 yield node.number, node.operator
 
     def matching_quads(self) -> int:
-        """The approximate number of quads that the patterns match, added up over the patterns."""
+        """Returns the approximate number of quads that match the patterns, summed over the patterns."""
         nothing: frozenset[Var] = frozenset()
         sizes = (
             self.fan_out(leaf, nothing) if isinstance(leaf, op.Scan) else None for _, leaf in self.leaves()
@@ -213,7 +215,7 @@ class Compiler:
         return sum(self.quads.size if size is None else int(size) for size in sizes)
 
     def most_quads(self) -> int:
-        """At most how many quads a first computation reads, added up over the patterns."""
+        """Returns an upper bound on the quads that a first computation reads, summed over the patterns."""
         found = 0
         for _, leaf in self.leaves():
             size = self.fan_out(leaf, frozenset()) if isinstance(leaf, op.Scan) else None
@@ -231,14 +233,14 @@ class Compiler:
         return self._measured[key]
 
     def estimate(self, node: Node, bound: frozenset[Var]) -> float:
-        """The estimated number of solutions per lookup in an operator, with some of its variables bound."""
+        """Estimates the number of solutions per lookup in an operator, given the bound variables."""
         key = (node.number, bound)
         if key not in self._estimates:
             self._estimates[key] = node.operator.estimate(bound, self.fan_out)
         return self._estimates[key]
 
     def move(self, quads: Quads) -> None:
-        """Cheaply switches the functions to other quads, which have the same content."""
+        """Switches the functions to other quads with the same content; cheap."""
         places, namespace = self.quads.given(), self.program.namespace
         for name, value in namespace.items():
             if id(value) in places:
@@ -261,9 +263,9 @@ class Compiler:
         return compiled
 
     def stream(self, node: Node, first: bool) -> Callable[[], Iterator[tuple[tuple[int, ...], int]]]:
-        """Returns a function that yields the content of an operator; a row may come several times.
+        """Returns a function that yields the content of an operator; a row may occur several times.
 
-        `first`: the first rows are wanted as early as possible, and maybe no others.
+        `first`: the caller needs the first rows as early as possible, and may stop after them.
         """
         if isinstance(node.operator, op.Window):
             return content_of(self, node)  # type: ignore[return-value]
@@ -278,9 +280,9 @@ class Compiler:
         return compiled
 
     def segments(self) -> list[Segment]:
-        """One function for each operator that a change can start from and that has others above it.
+        """Returns one function per operator where a change can start, if there are operators above it.
 
-        Those that are long in total are not written yet.
+        If the total code is long, the functions are written on first use.
         """
         segments: list[Segment] = []
 
@@ -313,7 +315,7 @@ class Compiler:
         return written
 
     def _from_flips(self, node: Node) -> Carry:
-        """Carries a change on the right side of OPTIONAL, MINUS or EXISTS: A' ⋈ (ΔB + flips)."""
+        """Propagates a change of the right side of OPTIONAL, MINUS or EXISTS: A' ⋈ (ΔB + flips)."""
         parent = node.parent
         assert parent is not None
         function = self.program.function("flips", ["rows", "out"], Gathering.SUM)
@@ -336,7 +338,7 @@ class Compiler:
     ) -> str:
         """The name of a function: values of `bound` → compatible solutions, [(row of `columns`, weight)].
 
-        A bound column may be bound or UNDEF in the result, because the caller knows its value.
+        The result may leave a bound column UNDEF, because the caller knows its value.
         """
         key = ("probe", node.number, state, tuple(bound), tuple(columns), gathering)
 
@@ -348,7 +350,7 @@ class Compiler:
         return self.function_of(key, "probe", bound, all_bound, gathering, body)
 
     def gathering_in(self, f: Function, bound: Sequence[Var]) -> Gathering:
-        """How a function called by `f` gathers. The rows for bound variables are listed: they are few."""
+        """Returns how a function called by `f` collects: rows for bound variables are few, and listed."""
         if self.lazy and f.gathering in (Gathering.FIRST, Gathering.EXISTS):
             return Gathering.FIRST
         return Gathering.EACH if self.lazy and not bound else Gathering.ROWS
@@ -357,7 +359,7 @@ class Compiler:
         self, key: tuple[Any, ...], prefix: str, variables: Sequence[Var], env: Env, gathering: Gathering,
         body: Callable[[Function, Env], None],
     ) -> str:  # fmt: skip
-        """The name of a function of some variables of an environment, written once per key."""
+        """Returns the name of a function over some variables of an environment, written once per key."""
         if key not in self._functions:
             parameters = [f"a{number}" for number in range(len(variables))]
             function = self.program.function(prefix, parameters, gathering)
@@ -371,11 +373,11 @@ class Compiler:
     # Down
 
     def down(self, f: Function, node: Node, state: State, point: Point) -> None:
-        """Writes loops over an operator's content; the point binds only variables that can be pushed down."""
+        """Writes loops over an operator's content. The point binds only variables that can be pushed down."""
         OPERATORS[type(node.operator)].loop(self, f, node, state, point)
 
     def part(self, f: Function, node: Node, state: State, point: Point) -> None:
-        """Writes a loop over an operator in any environment: inline if that is safe, else with a call."""
+        """Writes a loop over an operator in any environment: inline where that is safe, else as a call."""
         env = point.env
         mine = {v: env[v] for v in node.operator.variables if v in env}
         plain = all(local.bound for local in mine.values()) and node.operator.pushable.issuperset(mine)
@@ -386,7 +388,7 @@ class Compiler:
             self.call(f, node, state, point)
 
     def call(self, f: Function, node: Node, state: State, point: Point) -> None:
-        """Writes a loop over the rows of a probe; values that could not be pushed are compared afterwards."""
+        """Writes a loop over the rows of a probe; values that cannot be pushed are compared afterwards."""
         env = point.env
         columns = [v for v in node.operator.variables if v in point.needed or v in env]
         rows = self.rows_of(f, node, state, env, columns)
@@ -401,10 +403,10 @@ class Compiler:
     def rows_of(
         self, f: Function, node: Node, state: State, env: Env, columns: Sequence[Var], raw: bool = False
     ) -> str:
-        """An expression for the rows of a probe, with all variables of the environment that can be pushed.
+        """Returns an expression for the rows of a probe, with every possible variable pushed.
 
-        Variables that may be unbound are pushed when they are bound, with one probe for each combination.
-        `raw`: pushes only variables that the operator always binds, so that it returns its own values.
+        A variable that may be unbound is pushed when it is bound, with one probe per combination. `raw`:
+        pushes only variables that the operator always binds, so that it returns its own values.
         """
         able = node.operator.pushable & node.operator.always if raw else node.operator.pushable
         fixed = [v for v in node.operator.variables if v in env and env[v].bound and v in able]
@@ -431,7 +433,7 @@ class Compiler:
     # Up
 
     def up(self, f: Function, node: Node, env: Env, weight: str) -> None:
-        """Carries a change of `node` to where it is gathered, by the delta rule of each parent."""
+        """Propagates a change of `node` to where it is collected, by the delta rule of each parent."""
         if node.gathers:
             f.emit(env, weight, node.operator.variables)
             return
@@ -442,12 +444,12 @@ class Compiler:
         through(self, f, parent, node.index, self.above(parent, env, weight))
 
     def above(self, node: Node, env: Env, weight: str) -> Point:
-        """The point at which a change has reached an operator, and continues from it."""
+        """Returns the point where a change has passed an operator and continues upward."""
         return Point(env, weight, node.needed, lambda f, e, w: self.up(f, node, e, w))
 
 
 def agreement(node: Node, env: Env, own: Mapping[Var, str]) -> list[str]:
-    """Tests that a probe's row agrees with the values that could not be pushed."""
+    """Returns tests that a probe's row agrees with the values that were not pushed."""
     tests = []
     for variable, name in own.items():
         local = env.get(variable)
@@ -460,7 +462,7 @@ def agreement(node: Node, env: Env, own: Mapping[Var, str]) -> list[str]:
 
 
 def merged(f: Function, node: Node, env: Env, own: Mapping[Var, str]) -> Env:
-    """The environment after a row of `node`; a variable unbound on one side is taken from the other."""
+    """Returns the environment after a row of `node`; a variable unbound on one side has the other's value."""
     result = dict(env)
     for variable, name in own.items():
         always = variable in node.operator.always
@@ -475,7 +477,7 @@ def merged(f: Function, node: Node, env: Env, own: Mapping[Var, str]) -> Env:
 
 
 def _is_near(size: float | None, before: float | None) -> bool:
-    """Whether an order of loops that was chosen for one size is still right for another."""
+    """Returns whether a loop order chosen for one size still suits another."""
     if size is None or before is None:
         return size is before
     return max(size, before) <= _OTHER_SIZE * min(size, before) + _SMALL_SIZE
@@ -489,7 +491,7 @@ def _target(node: Node) -> Node:
 
 
 def _branches(operator: op.Operator) -> bool:
-    """Whether writing the operator inline would write the code after it more than once."""
+    """Returns whether inlining the operator would duplicate the code that follows it."""
     match operator:
         case op.Leaf() | op.Join() | op.Keeping():
             return False

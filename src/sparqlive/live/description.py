@@ -1,4 +1,4 @@
-"""Describes resources for a query that is asked once, by following them: see `plan/description.py`."""
+"""Describes resources for a one-off query, by following their blank nodes: see `plan/description.py`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def described(
 ) -> Iterator[tuple[Row, int]]:
     """Yields the triples of the resources, and of the blank nodes that they lead to, each once.
 
-    `triples_of` lists the predicates and objects of a subject. `check` is called for each subject.
+    `triples_of` lists the predicates and objects of a subject. `check` is called once per subject.
     """
     seen: set[int] = set()
     gathers(seen)

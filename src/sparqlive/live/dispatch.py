@@ -1,8 +1,8 @@
-"""Finds the plans that a change affects: a change reaches only the leaves that it matches.
+"""Finds the plans that a change affects: a change reaches only the leaves that match it.
 
-Owns the tables from the constants of patterns to leaves. Dispatching takes one dict lookup per change and
-scope, for its predicate, and one per set of other constant positions that patterns of this predicate have,
-however many views there are.
+Owns the tables from the constants of patterns to leaves. Per change and scope, dispatching costs one dict
+lookup for the predicate, and one for each combination of other constant positions among the patterns of this
+predicate. The number of views does not matter.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NO_PARAMETERS: Mapping[Var, int] = {}
 
 
 class _Table:
-    """Leaves whose patterns have constants at the same positions, the predicate aside, by these constants."""
+    """Leaves whose patterns have constants at the same positions, apart from the predicate, by these."""
 
     __slots__ = ("_positions", "key", "leaves")
 
@@ -41,7 +41,7 @@ class _Table:
         self.leaves: dict[Any, dict[_Leaf, int]] = {}
 
     def match(self, changes: list[Change], found: Found) -> None:
-        """Enters those of a small batch of changes that leaves match."""
+        """Adds the changes of a small batch that match leaves."""
         key, leaves = self.key, self.leaves
         if not self._positions or len(changes) == 1:
             for plan, number in leaves.get(key(changes[0]), ()):
@@ -49,14 +49,14 @@ class _Table:
             return
         by_key: dict[Any, list[Change]] = {}
         for constants, change in zip(map(key, changes), changes, strict=True):
-            if constants in leaves:  # mostly not
+            if constants in leaves:  # usually not
                 by_key.setdefault(constants, []).append(change)
         for constants, some in by_key.items():
             for plan, number in leaves[constants]:
                 _enter(found, plan, number, some.copy())
 
     def match_columns(self, changes: ColumnRows, found: Found) -> None:
-        """The same for a large batch."""
+        """Adds the changes of a large batch that match leaves."""
         if not self._positions:
             for plan, number in self.leaves.get((), ()):
                 _enter(found, plan, number, changes)
@@ -70,11 +70,11 @@ class _Table:
 
 
 _Tables = dict[int | None, dict[tuple[int, ...], _Table]]
-"""The tables of one scope, by predicate (None: of patterns with a variable there) and constant positions."""
+"""The tables of one scope, by predicate (None: patterns with a variable predicate) and constant positions."""
 
 
 def _grouped(changes: ColumnRows, positions: tuple[int, ...]) -> Iterator[Column]:
-    """The places of the rows of a large batch that agree at some positions, in their order."""
+    """Yields, per group of rows that agree at some positions, their indexes in the original order."""
     keys = [changes.columns[position] for position in positions]
     order = np.lexsort(keys)  # stable
     for start, stop in pairwise(group_starts(*(column[order] for column in keys)).tolist()):
@@ -82,10 +82,10 @@ def _grouped(changes: ColumnRows, positions: tuple[int, ...]) -> Iterator[Column
 
 
 def _match(tables: _Tables, changes: Sequence[Change], found: Found) -> None:
-    """Enters the changes of a small batch that leaves of one scope match."""
+    """Adds the changes of a small batch that match leaves of one scope."""
     by_predicate: dict[int, list[Change]] = {}
     for change in changes:
-        if change[PREDICATE] in tables:  # mostly not
+        if change[PREDICATE] in tables:  # usually not
             by_predicate.setdefault(change[PREDICATE], []).append(change)
     for predicate, some in by_predicate.items():
         for table in tables[predicate].values():
@@ -96,7 +96,7 @@ def _match(tables: _Tables, changes: Sequence[Change], found: Found) -> None:
 
 
 def _match_columns(tables: _Tables, changes: ColumnRows, found: Found) -> None:
-    """The same for a large batch."""
+    """Adds the changes of a large batch that match leaves of one scope."""
     for places in _grouped(changes, (PREDICATE,)):
         predicate = int(changes.columns[PREDICATE][places[0]])
         if predicate in tables:
@@ -115,7 +115,7 @@ class Dispatcher:
         self._by_leaf: dict[Any, dict[_Leaf, int]] = {}
 
     def add(self, plan: CompiledPlan, parameters: Mapping[Var, int] = _NO_PARAMETERS) -> None:
-        """Enters the leaves of a plan; for a plan with parameters, once per row of parameters."""
+        """Registers the leaves of a plan; for a plan with parameters, once per row of parameters."""
         for number, leaf in plan.leaves():
             entry = self._entry(plan, leaf, parameters)
             entry[(plan, number)] = entry.get((plan, number), 0) + 1
@@ -148,7 +148,7 @@ class Dispatcher:
     def _place(
         self, plan: CompiledPlan, leaf: op.QuadLeaf, parameters: Mapping[Var, int]
     ) -> tuple[dict[Any, dict[_Leaf, int]], Any]:
-        """The table of a leaf, and its key there."""
+        """Returns the table of a leaf, and its key in the table."""
         scope = scope_of(plan.compiler.terms.dictionary, leaf.graph)
         self._quads.watch(scope)
         if not isinstance(leaf, op.Scan):
@@ -158,7 +158,7 @@ class Dispatcher:
         return tables.setdefault(positions, _Table(positions)).leaves, key
 
     def dispatch(self, staged: Mapping[Scope, Sequence[Change]]) -> Found:
-        """For each plan that the staged changes affect, the changed rows of its leaves."""
+        """Returns, per affected plan, the changed rows of its leaves."""
         found: Found = {}
         for scope, changes in staged.items():
             tables = self._tables.get(scope)
@@ -178,7 +178,7 @@ class Dispatcher:
 def _constants(
     plan: CompiledPlan, leaf: op.Scan, parameters: Mapping[Var, int]
 ) -> tuple[int | None, tuple[int, ...], Any]:
-    """The constants of a pattern: the predicate, the other positions that have one, and the key of those."""
+    """Returns the constants of a pattern: the predicate, other constant positions, and their key."""
     constants = {}
     for position, term in enumerate(leaf.positions):
         if not isinstance(term, Var):
@@ -196,13 +196,13 @@ def _enter(found: Found, plan: CompiledPlan, number: int, rows: list[Change] | C
     known = inputs.get(number)
     if known is None:
         inputs[number] = rows
-    elif type(known) is ColumnRows:  # others may have the same rows
+    elif type(known) is ColumnRows:  # other leaves may share the same rows
         inputs[number] = [*known, *rows]
     else:
         known += rows
 
 
 def _leaf_rows(plan: CompiledPlan, number: int, rows: list[tuple[tuple[int, ...], int]]) -> Any:
-    """Drops the graph's name if the graph is fixed, because the leaf then has no columns."""
+    """Drops the graph name if the graph is fixed, because the leaf then has no columns."""
     operator = plan.compiler.nodes[number].operator
     return rows if operator.variables else [((), weight) for _, weight in rows]

@@ -29,7 +29,7 @@ class Item:
 
 
 def item_of(operator: op.Filter | op.Extend) -> Item:
-    """A filter or a binding without its source."""
+    """Returns a filter or a binding without its source."""
     expression = operator.condition if isinstance(operator, op.Filter) else operator.expression
     variable = operator.variable if isinstance(operator, op.Extend) else None
     reads = mentioned(expression) & frozenset(operator.source.variables)
@@ -37,7 +37,7 @@ def item_of(operator: op.Filter | op.Extend) -> Item:
 
 
 def items_below(node: Node) -> tuple[Node, list[Item]]:
-    """The operator below a chain of filters and bindings, and the chain, lowest first."""
+    """Returns the operator below a chain of filters and bindings, and the chain, lowest first."""
     items = []
     while isinstance(node.operator, op.Filter | op.Extend):
         items.append(item_of(node.operator))
@@ -46,7 +46,7 @@ def items_below(node: Node) -> tuple[Node, list[Item]]:
 
 
 def items_above(node: Node) -> tuple[Node, list[Item]]:
-    """The top of the chain of filters and bindings directly above an operator, and the chain."""
+    """Returns the top of the chain of filters and bindings directly above an operator, and the chain."""
     items = []
     while not node.gathers and node.parent and isinstance(node.parent.operator, op.Filter | op.Extend):
         node = node.parent
@@ -65,7 +65,7 @@ def with_copies(items: Sequence[Item], env: Env) -> Env:
 
 
 def is_ready(item: Item, env: Env, to_come: frozenset[Var]) -> bool:
-    """Whether nothing that follows can still bind a variable that the item reads."""
+    """Returns whether no later element can still bind a variable that the item reads."""
     return all(v not in to_come or (v in env and env[v].bound) for v in item.reads)
 
 
@@ -75,7 +75,7 @@ def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[s
         return [_condition(compiler, item, env)], env
     if isinstance(item.expression, Var):
         local = env.get(item.expression, Local(UNBOUND, False))
-        if item.variable in env:  # a key on the copy, which is the same local where `with_copies` set it
+        if item.variable in env:  # a key on the copy; `with_copies` makes it the same local
             same = env[item.variable].name == local.name
             return [] if same else [f"{env[item.variable].name} == {local.name}"], env
         return [], {**env, item.variable: local}
@@ -100,7 +100,7 @@ def _condition(compiler: Compiler, item: Item, env: Env) -> str:
 
 
 def by_columns(compiler: Compiler, item: Item, test: ColumnTest) -> tuple[Var, Callable[[], Keep]]:
-    """The filter of one variable by columns, and how it is made."""
+    """Returns the variable of a filter, and a factory of its test by columns."""
     (variable,) = item.reads
     holds = compile_condition(item.expression, [variable])
 
@@ -111,5 +111,5 @@ def by_columns(compiler: Compiler, item: Item, test: ColumnTest) -> tuple[Var, C
 
 
 def condition(compiler: Compiler, expression: Expression, env: Env) -> str:
-    """The test of an expression in an environment that binds all variables in scope."""
+    """Writes the test of an expression in an environment that binds all variables in scope."""
     return _condition(compiler, Item(expression, None, mentioned(expression) & frozenset(env)), env)

@@ -1,4 +1,4 @@
-"""Rows of quad patterns that pass tests of single variables: read in growing pieces, tested by columns."""
+"""Tests rows of quad patterns by columns, in growing batches, where each test reads a single variable."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from sparqlive.quads.columns import as_columns
 from sparqlive.zset.run import Column
 
 Tests: TypeAlias = Sequence[tuple[int, Keep]]
-"""Tests with the positions in a row that they look at."""
+"""Tests, each with the position in a row that it reads."""
 
 
 def kept_rows(pieces: Iterable[Sequence[Column]], tests: Tests) -> Iterator[tuple[int, ...]]:
-    """The rows that pass, of rows that are given as columns."""
+    """Yields the rows that pass, from rows given as columns."""
     return chain.from_iterable(_passing(columns, tests) for columns in pieces)
 
 
 def kept_values(values: Iterable[int], tests: Tests) -> Iterator[int]:
-    """The values that pass."""
+    """Yields the values that pass."""
     for (part,) in as_columns((value,) for value in values):
         for (value,) in _passing([part], tests):
             yield value

@@ -1,12 +1,12 @@
-"""GROUP BY: a change replaces the row of each affected group.
+"""Evaluates GROUP BY: a change replaces the row of each affected group.
 
-`Groups` stores the source's rows, for aggregates that look at each value; where totals say enough, the state
-is that of `live/totals.py`. The accumulators of a group (`sparql/aggregates.py`) are created from its rows
-when it first changes, so that opening a store reads no values. The cost of a change is that of updating the
-accumulators, independent of the size of the group. A large change that was computed elsewhere is taken in by
-each group when it next changes. Beyond a number of groups, all accumulators are given up, and created again
-when they are needed. Invariant: a group without an entry here has exactly its rows in the relation's runs,
-and none in its overlay.
+`Groups` stores the source's rows, for aggregates that need every value; where totals suffice,
+`live/totals.py` keeps the state. The accumulators of a group (`sparql/aggregates.py`) are created from its
+rows on its first change, so opening a store reads no values. The cost of a change is that of updating the
+accumulators, independent of the group's size. A large change that was computed elsewhere is applied to a
+group only when the group next changes. If too many groups are in memory, all accumulators are dropped and
+created again on demand. Invariant: a group without accumulators has all of its rows in the relation's runs,
+and none in the overlay.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BYTES_PER_GROUP = 500
 
 
 class _GroupState:
-    """A group and its row, or None; and how many of the large changes it has seen."""
+    """A group and its row, or None; and the number of large changes that it has applied."""
 
     __slots__ = ("group", "row", "seen")
 
@@ -59,7 +59,7 @@ class Grouped:
             and (aggregate.argument is None or aggregate.argument in operator.source.always)
             for _, aggregate in operator.aggregates
         )
-        """Whether all aggregates are the number of solutions of the group."""
+        """Whether every aggregate counts the solutions of the group."""
         self._results = len(operator.aggregates)
         self._id_of = terms.id_of
         self._tuning = terms.tuning
@@ -82,7 +82,7 @@ class Grouped:
         return (*key, *[UNDEF if value is None else id_of(value) for value in group.results()])
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
-        """Computes the groups over other source rows from scratch, without using the state."""
+        """Computes the groups over other source rows from scratch, independent of the state."""
         if self.are_sizes:
             yield from self._sizes(rows)
             return
@@ -92,7 +92,7 @@ class Grouped:
                 yield row, 1
 
     def _sizes(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
-        """The rows of groups that are only counted, for which no accumulators are needed."""
+        """Yields the rows of groups whose aggregates only count, without creating accumulators."""
         totals: dict[Row, int] = {}
         gathers(totals)
         width = self._width
@@ -107,7 +107,7 @@ class Grouped:
     def _id_of_size(self, size: int) -> int:
         try:
             return self._id_of(integer(size))
-        except ExpressionError:  # a number is too long
+        except ExpressionError:  # the number has too many digits
             return UNDEF
 
 
@@ -119,7 +119,7 @@ class Groups(Grouped):
         self._rows = Relation(len(operator.source.variables), tuning=terms.tuning)
         self._groups: dict[Row, _GroupState] = {}
         self._large: list[Run] = []
-        """Large changes, which a group takes in when it next changes."""
+        """Large changes; a group applies them when it next changes."""
         self.pending: Mapping[Row, int] = {}
         self._carried = False
         self._touched: dict[Row, _GroupState] = {}
@@ -133,12 +133,12 @@ class Groups(Grouped):
         self.take(Relation(self._rows.arity, rows, self._tuning))
 
     def take(self, rows: Relation) -> None:
-        """Takes the source's rows, and forgets those that it had."""
+        """Replaces the stored rows of the source."""
         self._rows = rows
         self.begin()
 
     def begin(self) -> None:
-        """Begins with the rows before the epoch: without accumulators, except for rows that are in no run."""
+        """Resets to the rows before the epoch, with accumulators only for rows that are in no run."""
         self._forget_groups()
         self._rows.merge_into_run()
         if self._rows.run is None:
@@ -147,7 +147,7 @@ class Groups(Grouped):
                 known.row = self._row(key, group)
 
     def _state_of(self, key: Row) -> _GroupState:
-        """A group, created from its stored rows if it is not in memory yet."""
+        """Returns a group, created from its stored rows if it is not in memory."""
         known = self._groups.get(key)
         if known is None:
             known = _GroupState(self._grouping.group(), len(self._large))
@@ -165,12 +165,12 @@ class Groups(Grouped):
         return known
 
     def _take_in(self, key: Row, known: _GroupState, rows: Relation) -> None:
-        """Adds the rows of a group that are in the runs of a relation."""
+        """Adds the rows of a group from the runs of a relation."""
         for columns, weights in rows.beginning(key):
             self._grouping.add_all(known.group, columns, weights)
 
     def _read_again(self, key: Row, known: _GroupState, change: Mapping[Row, int]) -> None:
-        """Creates the accumulators of a group from its rows before the epoch, and a change."""
+        """Recreates the accumulators of a group from its rows before the epoch and a change."""
         self._rows.merge()
         rows = beginning(self._rows, key)
         width = self._width
@@ -189,7 +189,7 @@ class Groups(Grouped):
         self._carried = False
 
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
-        """Cost: one update of the accumulators per changed row of the source."""
+        """Updates the affected groups. Cost: one update of the accumulators per changed row of the source."""
         self.stage(delta)
         width, known_group, add = self._width, self._state_of, self._grouping.add
         touched: dict[Row, _GroupState] = {}
@@ -231,7 +231,7 @@ class Groups(Grouped):
             self.begin()
 
     def _commit_columns(self, delta: Run) -> None:
-        """Takes a large change without reading its values: groups take it in when they next change."""
+        """Applies a large change without reading its values; each group applies it when it next changes."""
         self._rows.add(self.pending)
         self._rows.merge()
         self.pending = {}
@@ -245,19 +245,19 @@ class Groups(Grouped):
         self._groups, self._large = {}, []
 
     def rollback(self) -> None:
-        """Gives up the accumulators, which are created again from the rows: rare and always correct."""
+        """Drops the accumulators; they are recreated from the rows on demand. Rollbacks are rare."""
         self.pending, self._touched = {}, {}
         self.begin()
 
     def given(self) -> Iterable[Row]:
-        """The rows of the groups in memory, which are taken back when a group changes."""
+        """The current rows of the groups in memory, which are retracted when a group changes."""
         return (known.row for known in self._groups.values() if known.row is not None)
 
     def items(self) -> Iterable[tuple[Row, int]]:
         return self._rows.items()
 
     def content(self) -> Iterable[tuple[Row, int]]:
-        if self.pending:  # the accumulators are ahead
+        if self.pending:  # the accumulators already include the pending change
             yield from self.evaluate(self._rows.items())
             return
         for key in {*self._groups, *(row[: self._width] for row, _ in self._rows.items())}:
@@ -276,7 +276,7 @@ class Groups(Grouped):
 
 
 def beginning(relation: Relation, key: Row) -> dict[Row, int]:
-    """The rows of the runs of a relation that begin with a key."""
+    """Returns the rows in the runs of a relation that begin with a key."""
     found: dict[Row, int] = {}
     for columns, weights in relation.beginning(key):
         for row, weight in zip(zip(*columns, strict=True), weights, strict=True):

@@ -1,8 +1,8 @@
-"""GROUP BY over many rows of a query that is asked once: rows and values as columns.
+"""Evaluates GROUP BY for a one-off query over many rows, as array operations on columns.
 
-Sums of exact numbers, counts, and the choice of candidates for the least and the greatest value are array
-operations. What they leave, such as floating point numbers, the accumulators of `sparql/aggregates.py` add.
-Invariant: the groups are those that `Groups.evaluate` computes from the same rows.
+Covers sums of exact numbers, counts, and the choice of candidates for MIN and MAX. The accumulators of
+`sparql/aggregates.py` add the rest, such as floating-point numbers. Invariant: the groups equal those that
+`Groups.evaluate` computes from the same rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sparqlive.zset.run import Column
 
 
 def suits(operator: op.Group) -> bool:
-    """Whether rows and values can be columns."""
+    """Returns whether rows and values can be read as columns."""
     aggregates = [aggregate for _, aggregate in operator.aggregates]
     return bool(operator.source.variables) and not any(
         aggregate.argument is None and aggregate.distinct for aggregate in aggregates
@@ -46,7 +46,7 @@ def suits(operator: op.Group) -> bool:
 
 
 def evaluate(operator: op.Group, terms: Terms, blocks: Iterable[Block]) -> Iterator[tuple[Row, int]]:
-    """The rows of a grouping, from the rows of its source."""
+    """Yields the rows of a grouping from the rows of its source."""
     rows = _Rows(operator, terms, blocks)
     results = [_results(rows, terms, aggregate) for _, aggregate in operator.aggregates]
     for key, *values in zip(rows.keys(), *results, strict=True):
@@ -67,7 +67,7 @@ class _Values(NamedTuple):
         return paced(zip(*(column.tolist() for column in self), strict=True))
 
     def distinct(self) -> _Values:
-        """Each value of a group once with weight one, and otherwise with weight zero."""
+        """Returns each value of a group once with weight one; its repetitions have weight zero."""
         weights = np.zeros(len(self.ids), np.int64)
         counted = np.flatnonzero(self.weights)
         if len(counted):
@@ -77,7 +77,7 @@ class _Values(NamedTuple):
 
 
 class _Rows:
-    """The rows of the source in the order of their groups."""
+    """The rows of the source, sorted by group."""
 
     def __init__(self, operator: op.Group, terms: Terms, blocks: Iterable[Block]) -> None:
         self._operator, self._terms = operator, terms
@@ -91,14 +91,14 @@ class _Rows:
         self._typed: dict[Expression | None, TypedIds] = {}
 
     def keys(self) -> Iterator[Row]:
-        """The key of each group."""
+        """Yields the key of each group."""
         columns = self._columns[: len(self._operator.keys)]
         if not columns:
             return iter([()] * len(self.starts))
         return zip(*(column[self.starts].tolist() for column in columns), strict=True)
 
     def values(self, aggregate: Aggregate) -> _Values:
-        """The values of an aggregate's argument; any value except UNDEF for `*`."""
+        """Returns the values of an aggregate's argument; for `*`, any value except UNDEF."""
         columns, names, member = self._columns, self._operator.source.variables, self._operator.member
         sizes = np.diff(np.append(self.starts, len(self._weights)))
         ids = np.ones(len(self._weights), np.int64)
@@ -111,7 +111,7 @@ class _Rows:
         return found.distinct() if aggregate.distinct else found
 
     def typed(self, aggregate: Aggregate, values: _Values) -> TypedIds:
-        """The typed columns of an aggregate's values; those of one argument are read once."""
+        """Returns the typed columns of an aggregate's values; those of one argument are read once."""
         argument = aggregate.argument
         if argument not in self._typed:
             self._typed[argument] = TypedIds(self._terms, values.ids)
@@ -132,7 +132,7 @@ def _results(rows: _Rows, terms: Terms, aggregate: Aggregate) -> Sequence[Value 
                 others[group].append((value, weight))
             totals = zip(*(column.tolist() for column in sums), strict=True)
             return [total(name, *own) for own in paced(zip(totals, others, strict=True))]
-        case "MIN" | "MAX" | "SAMPLE":  # SAMPLE is the least value, whatever errors there are
+        case "MIN" | "MAX" | "SAMPLE":  # SAMPLE is the least value, even if there are errors
             values = values.take(_are_candidates(name, values, rows.typed(aggregate, values), count))
             values = values.distinct()
     grouping = Grouping([(aggregate, 0)], None, terms.value)
@@ -143,7 +143,7 @@ def _results(rows: _Rows, terms: Terms, aggregate: Aggregate) -> Sequence[Value 
 
 
 def _are_candidates(name: str, values: _Values, typed: TypedIds, count: int) -> Any:
-    """Which values no other one of their kind excludes.
+    """Returns which values are candidates, because no other value of their kind excludes them.
 
     Kinds are integers, dates and times without a timezone, IRIs and strings.
     """
@@ -165,7 +165,7 @@ def _are_candidates(name: str, values: _Values, typed: TypedIds, count: int) -> 
 
 
 def _are_first(name: str, groups: Column, values: Any, count: int) -> Any:
-    """Which values come first in their group, or may do so: null may. UTF-8 has the order of code points."""
+    """Marks the values that come first in their group; null means undecided. UTF-8 sorts like code points."""
     table = pa.table({"group": groups, "value": values}).group_by("group")
     firsts = table.aggregate([("value", "max" if name == "MAX" else "min")])
     place = np.zeros(count, np.int64)

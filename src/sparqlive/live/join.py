@@ -1,10 +1,10 @@
-"""Joins as nested loops, from bound variables outward (Theorems 4.3 and 4.5 determine the states).
+"""Writes joins as nested loops, from bound variables outward (Theorems 4.3 and 4.5 determine the states).
 
-Parts that share no unbound variable are separate groups. A group whose variables are not read later becomes a
-factor, computed once: its variables are summed away before the next loop, not after it. The other groups are
-opened before the first of them is looped over, so that an empty one ends the search. A change on the right
-side of OPTIONAL, MINUS or EXISTS is read by left solutions only: a part that no bound variable restricts is
-looked up for the values that these have.
+Parts that share no unbound variable form separate groups. A group whose variables are not read later becomes
+a factor that is computed once: its variables are summed away before the next loop instead of after it. The
+other groups are opened before the first of them is looped over, so that an empty one ends the search. Only
+left solutions read a change on the right side of OPTIONAL, MINUS or EXISTS, so a part that no bound variable
+restricts is looked up for the values of the left solutions.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reader:
-    """The operator whose solutions alone a join's are looked up for; others may be left out.
+    """The only operator that reads a join's solutions; solutions that it does not need may be left out.
 
-    `shared`: the variables that it always binds, and that are compared with those of the join.
+    `shared`: the variables that it always binds and compares with those of the join.
     """
 
     node: Node
@@ -53,16 +53,16 @@ def loop_over(
     point: Point,
     reader: Reader | None = None,
 ) -> None:
-    """Writes the loops over `parts` from a point on, with filters and bindings as early as possible.
+    """Writes loops over `parts` from a point on, and applies filters and bindings as early as possible.
 
-    `reader`: what the join's solutions are looked up for, if that is known.
+    `reader`: the only operator that reads the solutions, if there is one.
     """
     search = Search(parts, items, point.env, point.needed, compiler.estimate)
     _go_on(compiler, search, f, point, reader)
 
 
 def up(compiler: Compiler, f: Function, node: Node, changed: int, point: Point) -> None:
-    """Joins the change of a part with the others, each in the state that the rule says."""
+    """Joins the change of one part with the other parts, each in the state that the rule names."""
     term = node.operator.delta_term(changed)
     assert isinstance(term, Times)
     rest = [
@@ -75,13 +75,13 @@ def up(compiler: Compiler, f: Function, node: Node, changed: int, point: Point) 
 
 
 def up_through_items(compiler: Compiler, f: Function, node: Node, changed: int, point: Point) -> None:
-    """Applies a filter or a binding to a change, together with all those directly above it."""
+    """Applies a filter or binding to a change, together with all filters and bindings directly above it."""
     top, items = extend.items_above(node.children[changed])
     loop_over(compiler, f, [], items, compiler.above(top, point.env, point.weight))
 
 
 def _reader(node: Node) -> Reader | None:
-    """The left side of an operator whose right side is the node, maybe through unions and projections."""
+    """Returns the left side for a node on the right, also through unions and projections."""
     shared = frozenset(node.operator.variables)
     while node.parent is not None and isinstance(node.parent.operator, op.Union | op.Project):
         node = node.parent
@@ -95,7 +95,7 @@ def _reader(node: Node) -> Reader | None:
 
 
 def _go_on(compiler: Compiler, search: Search, f: Function, point: Point, reader: Reader | None) -> None:
-    """Writes the next step of a search, and all following steps inside it."""
+    """Writes the next step of a search, with all following steps nested inside it."""
     env, weight, needed, then = point.env, point.weight, point.needed, point.then
     search.bind(env)
     written = False
@@ -139,7 +139,7 @@ def _go_on(compiler: Compiler, search: Search, f: Function, point: Point, reader
 def _read_keys(
     compiler: Compiler, f: Function, reader: Reader, node: Node, env: Env
 ) -> tuple[str, dict[Var, Local]]:
-    """The distinct values of a part's variables that the reader asks for, if nothing restricts the part."""
+    """Writes the distinct values of variables that the reader needs, if nothing restricts the part."""
     operator, asking = node.operator, reader.node.operator
     if any(v in env for v in operator.variables):
         return "", {}
@@ -154,7 +154,7 @@ def _read_keys(
 
 
 def _filters(compiler: Compiler, search: Search, node: Node, env: Env) -> scan.Filters:
-    """Takes the filters that can be tested by columns while a pattern is read, if it has many rows."""
+    """Takes the filters that can be tested by columns while a large pattern is read."""
     operator = node.operator
     if not isinstance(operator, op.Scan) or not search.items:
         return []
@@ -176,14 +176,14 @@ def _filters(compiler: Compiler, search: Search, node: Node, env: Env) -> scan.F
 
 
 def _counts(group: list[Part], own: list[Item], env: Env) -> bool:
-    """Whether a group is a single pattern, whose solutions an index can count without listing them."""
+    """Returns whether a group is a single pattern whose solutions an index can count without listing them."""
     if len(group) > 1 or own or not isinstance(group[0][0].operator, op.Scan):
         return False
     return all(env[v].bound for v in group[0][0].operator.variables if v in env)
 
 
 def _factor(compiler: Compiler, f: Function, group: list[Part], own: list[Item], point: Point) -> None:
-    """Multiplies by the number of solutions of a group whose variables are not read."""
+    """Multiplies the weight by the number of solutions of a group whose variables are not read."""
     env = point.env
     if _counts(group, own, env):
         number, test = scan.count(compiler, group[0][0], group[0][1], env)
@@ -198,7 +198,7 @@ def _factor(compiler: Compiler, f: Function, group: list[Part], own: list[Item],
 
 
 def _count_function(compiler: Compiler, f: Function, group: list[Part], own: list[Item], env: Env) -> str:
-    """A call of a function that counts the group's solutions, or finds one if that is enough."""
+    """Returns a call that counts the group's solutions, or looks for one where that is enough."""
     variables = sorted(
         {v for node, _ in group for v in node.operator.variables if v in env}
         | {v for item in own for v in item.reads if v in env}

@@ -1,8 +1,8 @@
-"""Operators that keep their source's rows by key: groups, windows, closures.
+"""Defines the interface between the compiler and operators that keep their source by key.
 
-Defines their interface to the compiler. Each has a state with the source's rows and data derived from them.
-The store keeps the rows; the derived data is computed again when they are loaded. These operators are never
-probed by keys: where a plan needs that, it stores their result.
+These are groups, windows and closures. Each has a state with the source's rows and data derived from them.
+The store saves the rows; the derived data is recomputed on loading. These operators are never probed by keys:
+a plan that needs this stores their result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class KeyedState(Protocol):
-    """The state of such an operator. The state *before* an epoch does not change until `commit`."""
+    """The state of an operator. The state *before* an epoch does not change until `commit`."""
 
     pending: Mapping[Row, int]
 
@@ -32,20 +32,20 @@ class KeyedState(Protocol):
         """Stages the change of the source in the current epoch."""
 
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
-        """Stages a change of the source, and returns the operator's own change, without zeros."""
+        """Stages a change of the source, and returns the operator's own change without zero weights."""
 
     def commit(self) -> None: ...
 
     def rollback(self) -> None: ...
 
     def items(self) -> Iterable[tuple[Row, int]]:
-        """The source's rows before the epoch, which the store keeps."""
+        """Yields the source's rows before the epoch, which the store saves."""
 
     def content(self) -> Iterable[tuple[Row, int]]:
-        """The operator's own rows before the epoch."""
+        """Yields the operator's own rows before the epoch."""
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterable[tuple[Row, int]]:
-        """Computes the operator's rows over other source rows from scratch, without using the state."""
+        """Computes the operator's rows over other source rows from scratch, independent of the state."""
 
     def __len__(self) -> int: ...
 
@@ -54,7 +54,7 @@ class KeyedState(Protocol):
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """Reads the kept content before an epoch, and computes the content after it from the source's."""
+    """Reads the stored content before an epoch; computes the content after it from the source."""
     assert not any(v in point.env for v in node.operator.variables), (
         "keys are not pushed into what is kept by key"
     )

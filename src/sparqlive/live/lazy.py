@@ -1,7 +1,7 @@
-"""Operators that keep rows, for a plan that is evaluated once: nothing is computed until it is read.
+"""Evaluates operators with state for a one-off plan: nothing is computed until it is read.
 
-A window without an order takes the first rows that come. The rows of an operator that may be read again are
-remembered as far as they were read. Steps of a path are followed from a bound end.
+A window without an order takes the first rows that arrive. Rows of an operator that may be read again are
+cached as far as they were read. The steps of a path are followed from a bound end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Bulk = Callable[[op.Operator], Mapping[Row, int] | Run]
 
 
 class Remembered:
-    """Rows that are read several times, and computed once, as far as they are read."""
+    """Rows that are read several times but computed once, and only as far as they are read."""
 
     def __init__(self, compute: Callable[[], Iterable[tuple[Row, int]]]) -> None:
         self._compute = compute
@@ -51,7 +51,7 @@ class Remembered:
 
 
 def content_of(compiler: Compiler, node: Node) -> Callable[[], Iterable[tuple[Row, int]]]:
-    """The rows of a group, a window or numbered solutions."""
+    """Returns a function that yields the rows of a group, a window or numbered solutions."""
     operator = node.operator
     if node.number in compiler.remembered:
         return compiler.remembered[node.number]
@@ -77,7 +77,7 @@ def _suits_columns(operator: op.Operator) -> bool:
 
 
 def _by_columns(compiler: Compiler, node: Node, rows: Rows) -> Iterable[tuple[Row, int]]:
-    """The groups of many rows, or the first of them, by columns: those of the quads, or of the rows."""
+    """Computes the groups of many rows, or the first rows of an order, by columns."""
     operator, source, terms = node.operator, node.children[0], compiler.terms
     is_columnar = column_rows.is_columnar(source)
     blocks = (
@@ -96,7 +96,7 @@ def _by_columns(compiler: Compiler, node: Node, rows: Rows) -> Iterable[tuple[Ro
     tuning, most = terms.tuning, terms.tuning.gathered_rows
     if bulk is not None:
         most = max(tuning.bulk_groups, compiler.quads.size // tuning.quads_to_bulk_groups)
-    if state.are_sizes:  # which are counted faster than the rows become columns
+    if state.are_sizes:  # counting them is faster than turning the rows into columns
         sizes = list(state.evaluate(rows if bulk is None else islice(rows, most)))
         return sizes if bulk is None or next(rows, None) is None else rows_of(bulk(operator)).items()
     found, count = list[Block](), 0
@@ -105,14 +105,14 @@ def _by_columns(compiler: Compiler, node: Node, rows: Rows) -> Iterable[tuple[Ro
         count += len(block.weights)
         if count > most and bulk is not None:
             return rows_of(bulk(operator)).items()
-        if count > most:  # one by one takes longer, but no memory for the rows
+        if count > most:  # row by row takes longer, but needs no memory for the rows
             grouped: Iterable[tuple[Row, int]] = state.evaluate(chain(rows_in(found), rows_in(blocks)))
             return grouped
     return group_columns.evaluate(operator, terms, found)
 
 
 def reads_no_terms(plan: op.Operator) -> bool:
-    """Whether a plan compares only ids: then a bulk backend needs no table of all terms."""
+    """Returns whether a plan compares only ids, so that a bulk backend needs no table of terms."""
     match plan:
         case op.Group(_, _, aggregates):
             own = all(aggregate.name == "COUNT" for _, aggregate in aggregates)
@@ -124,12 +124,12 @@ def reads_no_terms(plan: op.Operator) -> bool:
 
 
 def _remember(compiler: Compiler, node: Node, compute: Callable[[], Iterable[tuple[Row, int]]]) -> Remembered:
-    """The rows of an operator, remembered for all its readers."""
+    """Returns the rows of an operator, cached for all of its readers."""
     return compiler.remembered.setdefault(node.number, Remembered(compute))
 
 
 def _is_read_once(node: Node) -> bool:
-    """Whether only operators over one source are above, so that the plan reads the rows once."""
+    """Returns whether only operators with one source are above, so that the plan reads the rows once."""
     while node.parent is not None:
         node = node.parent
         if len(node.children) > 1 or isinstance(node.operator, op.Stored | op.Shared):
@@ -138,7 +138,7 @@ def _is_read_once(node: Node) -> bool:
 
 
 def _cut(rows: Rows, offset: int, limit: int | None) -> Rows:
-    """Skips some solutions, then takes some; a row counts as often as its weight says."""
+    """Skips some solutions, then takes some; a row counts as often as its weight."""
     to_skip, left = offset, limit
     if not to_skip and left is not None:
         for row, weight in rows:
@@ -165,9 +165,9 @@ def _cut(rows: Rows, offset: int, limit: int | None) -> Rows:
 
 
 def reader_of(compiler: Compiler, node: Node, bound: Sequence[Var], first: bool) -> Callable[..., Any]:
-    """A function of the values of `bound` that lists the rows of a stored operator.
+    """Returns a function from values of `bound` to the matching rows of a stored operator.
 
-    Without bound variables, its first rows need not wait for the others.
+    Without bound variables, the first rows are available before the others are computed.
     """
     node = compiler.first_of(node)
     if not bound:
@@ -177,7 +177,7 @@ def reader_of(compiler: Compiler, node: Node, bound: Sequence[Var], first: bool)
 
 
 def _loaded_first(compiler: Compiler, node: Node, read: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that loads the state of an operator from its source when it is first called."""
+    """Returns a function that loads the state of an operator from its source on the first call."""
 
     def load_and_read(*values: int) -> Any:
         if node.number not in compiler.loaded:
@@ -197,7 +197,7 @@ def _loaded_first(compiler: Compiler, node: Node, read: Callable[..., Any]) -> C
 
 
 def path_of(compiler: Compiler, node: Node, bound: Sequence[Var]) -> Callable[..., Iterator[Row]]:
-    """A function of the values of `bound` that lists the rows of a closure with these values."""
+    """Returns a function from values of `bound` to the matching rows of a closure."""
     operator, source = node.operator, node.children[0]
     assert isinstance(operator, op.Closure)
     at, to = source.operator.variables[:2]
@@ -219,7 +219,7 @@ def path_of(compiler: Compiler, node: Node, bound: Sequence[Var]) -> Callable[..
             return id_of(term)  # type: ignore[arg-type]
         return values[bound.index(term)] if term in bound else None
 
-    searches: dict[int, _Search] = {}  # the latest one, which may serve many goals
+    searches: dict[int, _Search] = {}  # the latest search, which may serve many goals
 
     def read(*values: int) -> Iterator[Row]:
         start, end = value_of(operator.start, values), value_of(operator.end, values)
@@ -238,7 +238,7 @@ def path_of(compiler: Compiler, node: Node, bound: Sequence[Var]) -> Callable[..
 
 
 class _Search:
-    """The nodes that are reached from an origin, as far as the search went."""
+    """The nodes reached from an origin, as far as the search has advanced."""
 
     def __init__(self, steps: Callable[[int], Iterable[tuple[Row, int]]], origin: int) -> None:
         self._known: list[int] = []

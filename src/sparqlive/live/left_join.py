@@ -1,4 +1,4 @@
-"""OPTIONAL: ΔA ⟕ B from the left, A' ⋈ (ΔB + flips) from the right."""
+"""Evaluates OPTIONAL: ΔA ⟕ B from the left, A' ⋈ (ΔB + flips) from the right."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def _outputs(operator: op.LeftJoin, env: Env) -> list[Var]:
 
 
 def _matcher(compiler: Compiler, f: Function, node: Node, state: State, env: Env) -> tuple[str, list[Var]]:
-    """The right matches of a left solution, or a row without bindings, as values of the variables left open.
+    """Writes the matches of a left solution, or a row without bindings, as values of open variables.
 
-    A variable that the left solution may leave unbound gets the value from either side.
+    A variable that the left solution may leave unbound takes its value from either side.
     """
     gathering = compiler.gathering_in(f, node.operator.variables)
     operator, right = node.operator, node.children[1]
@@ -72,9 +72,9 @@ def _matcher(compiler: Compiler, f: Function, node: Node, state: State, env: Env
 
 
 def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> None:
-    """Writes A' ⋈ (ΔB + flips(B, ΔB)) over the gathered change of the right side.
+    """Writes A' ⋈ (ΔB + flips(B, ΔB)) over the collected change of the right side.
 
-    The left side is probed once per key: each of its solutions joins the key's changed right rows, and
+    The left side is probed once per key. Each of its solutions joins the changed right rows of the key, and
     occurs alone if the key flips.
     """
     operator = node.operator
@@ -108,7 +108,7 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> Non
 
 
 def _flip_whole_row(compiler: Compiler, f: Function, node: Node, env: Env) -> None:
-    """Writes the changed matches of one left solution, and the solution alone if it had or has no match."""
+    """Writes the changed matches of one left solution; also the solution alone if it had or has no match."""
     operator = node.operator
     assert isinstance(operator, op.LeftJoin)
     outputs = _outputs(operator, env)

@@ -1,9 +1,9 @@
-"""Limits the processor time for carrying an epoch to one plan.
+"""Limits the processor time that one plan may spend on an epoch.
 
-Owns the plan that is being carried, for the thread that watches it. A plan works on shared quads and terms,
-so it is stopped only where its loops check (`Program.stop`), and between two of its steps. A backend that
-works in threads of its own is stopped by the thread that waits for it. Invariant: a plan is
-stopped only while it is being carried.
+Owns the currently evaluated plan, for the thread that watches it. A plan works on shared quads and terms, so
+it is stopped only where its loops check (`Program.stop`), and between two of its steps. If a backend works in
+threads of its own, the thread that waits for the backend stops it. Invariant: a plan is stopped only while it
+is being evaluated.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sparqlive.live.compiled_plan import CompiledPlan
 from sparqlive.runtime.deadline import Work, watchdog
 
 _Now: TypeAlias = tuple[CompiledPlan, int, bool]
-"""The plan that is being carried, the thread that does it, and whether threads of a backend work for it."""
+"""The evaluated plan, the thread that evaluates it, and whether threads of a backend work for it."""
 
 
 class _Carried(Work):
-    """A plan that is being carried."""
+    """A plan that is being evaluated for an epoch."""
 
     def __init__(self, limit: Limit, compiled: CompiledPlan, thread: int, by_others: bool) -> None:
         super().__init__("Carrying an epoch to the view", None)
@@ -46,23 +46,23 @@ class _Carried(Work):
 
 
 def _spent_by_thread(thread: int) -> Callable[[], float]:
-    """A clock of the processor time of a thread, from now on."""
+    """Returns a clock of a thread's processor time from now on."""
     clock = time.pthread_getcpuclockid(thread)
     before = time.clock_gettime(clock)
     return lambda: time.clock_gettime(clock) - before
 
 
 def _spent_by_process() -> Callable[[], float]:
-    """A clock for work in many threads: the time that passes, or the processor time if that is less.
+    """Returns a clock for work in many threads: elapsed time, or processor time if that is less.
 
-    So neither several cores nor other work on the machine counts against a plan.
+    Neither the use of several cores nor other work on the machine counts against a plan.
     """
     before, process_before = time.monotonic(), time.process_time()
     return lambda: min(time.monotonic() - before, time.process_time() - process_before)
 
 
 class Limit:
-    """The limit of the plans of one registry; `close` ends the watching thread."""
+    """The time limit of the plans of one registry; `close` ends the watching thread."""
 
     def __init__(self, seconds: float, measures: bool = False) -> None:
         self._seconds = seconds
@@ -79,7 +79,7 @@ class Limit:
         self._seconds = seconds
 
     def take_spent(self) -> dict[CompiledPlan, float]:
-        """Processor time of each plan since the last call, if it is measured."""
+        """Returns the processor time of each plan since the last call, if it is measured."""
         spent, self._spent = self._spent, {}
         return spent
 
@@ -106,9 +106,9 @@ class Limit:
 
     @contextmanager
     def by_others(self) -> Iterator[None]:
-        """Counts the time of all threads: those of a backend work for the current plan within the block."""
+        """Counts the time of all threads inside the block: threads of a backend work for the plan."""
         now = self._now
-        assert now is not None, "no plan is being carried"
+        assert now is not None, "no plan is being evaluated"
         self._now = (*now[:2], True)
         try:
             yield

@@ -1,4 +1,4 @@
-"""EXISTS inside an expression: a hidden boolean on each left solution."""
+"""Evaluates EXISTS inside an expression: a hidden boolean on each left solution."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """Continues with the left solution at the point, marked."""
+    """Continues with the left solution at the point, extended by its mark."""
     operator = node.operator
     assert isinstance(operator, op.Mark)
     name = f.fresh()
@@ -28,7 +28,7 @@ def flips(compiler: Compiler, f: Function, node: Node, left_state: State) -> Non
 
 
 def _flip(compiler: Compiler, f: Function, node: Node, env: Env, weight: str) -> None:
-    """A flipped left solution leaves with its old mark and enters with the new one."""
+    """Removes a flipped left solution with its old mark, and adds it with the new mark."""
     operator = node.operator
     assert isinstance(operator, op.Mark)
     true, false = _booleans(compiler)

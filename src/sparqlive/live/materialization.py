@@ -1,6 +1,6 @@
-"""The contents of kept plans: their rows and their stored state.
+"""Holds the contents of plans: their rows and their stored state.
 
-Owns the rows of a plan, unless its top operator keeps them. A product of parts that share no variable is
+Owns the rows of a plan, unless its top operator stores them. A product of parts that share no variable is
 never stored. Invariant: rows change only through `add`.
 """
 
@@ -29,12 +29,12 @@ from sparqlive.zset.zset import without_zeros
 
 
 class Materialization:
-    """The rows of a plan. `rows` is None if the top operator, DISTINCT or a closure, keeps them."""
+    """The rows of a plan. `rows` is None if the top operator, DISTINCT or a closure, stores them."""
 
     is_held = True
     """Whether the rows are in memory."""
     why = ""
-    """Why they are not, if that is known."""
+    """Why the rows are not in memory, if that is known."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Materialization:
         self.rows = Relation(len(self.plan.variables), compute() if rows is None else rows, tuning)
 
     def rebase(self, found: Callable[[str], Relation | None]) -> None:
-        """Exchanges the parts of relations for others that have the same rows, by name; between epochs."""
+        """Replaces the parts of relations by equivalent parts with the same rows, by name; between epochs."""
         if self.rows is not None and (rows := found(self.name)) is not None:
             self.rows.rebase(rows)
         if self.compiled is not None and self.plan_to_explain() is self.compiled.plan:
@@ -76,46 +76,46 @@ class Materialization:
         self.users += 1
 
     def reserve(self, size: int) -> None:
-        """Sets the memory that it is estimated to need, unless that was done before."""
+        """Sets the memory that the content is estimated to need, unless that was done before."""
         self.reserved_bytes = self.reserved_bytes or size
 
     def give_back(self) -> bool:
-        """Removes a user; returns whether none is left."""
+        """Removes a user; returns whether it was the last one."""
         self.users -= 1
         return not self.users
 
     def join(self, compiled: CompiledPlan) -> None:
-        """Has the plan of a family carry the content from now on."""
+        """Lets the plan of a family maintain the content from now on."""
         self.compiled = compiled
 
     @cached_property
     def name(self) -> str:
-        """The name of the relation that holds the rows."""
+        """The name of the relation that stores the rows."""
         return rows_name(self.plan, self.scope)
 
     def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
-        """All stored relations of this content: name, width and rows."""
+        """Yields all stored relations of this content: name, width and rows."""
         if self.rows is not None:
             yield self.name, len(self.plan.variables), self.rows
         if self.compiled is not None and self.plan_to_explain() is self.compiled.plan:
             yield from self.compiled.states()
 
     def carried_by(self) -> Iterator[CompiledPlan]:
-        """The plans that carry this content."""
+        """Yields the plans that maintain this content."""
         if self.compiled is not None:
             yield self.compiled
 
     def computed_by(self, evaluator: str | None) -> None:
-        """Records what computed the content, unless it existed before its latest user came."""
+        """Records the evaluator that computed the content, unless the content has other users already."""
         if self.compiled is not None and self.users == 1:
             self.compiled.computed_by(evaluator)
 
     def stored_parts(self) -> Iterator[Materialization]:
-        """The contents whose rows are stored: this one, or the parts of a product."""
+        """Yields the contents whose rows are stored: this one, or the parts of a product."""
         yield self
 
     def whole(self) -> Mapping[Row, int] | Run:
-        """All rows, by columns if possible; the content stays as it is."""
+        """Returns all rows, by columns if possible, without changing the content."""
         held = self.rows if self.rows is not None else self._top()
         run = held.copy().whole() if isinstance(held, Relation) else None
         if run is None:
@@ -131,12 +131,12 @@ class Materialization:
         if self.rows is not None:
             return self.rows.items()
         top = self._top()
-        if isinstance(top, Relation):  # a negative count is wrong, and shows
+        if isinstance(top, Relation):  # a negative count is a bug and must stay visible
             return ((row, 1 if weight > 0 else -1) for row, weight in top.items())
         return ((row, 1) for row in top.own_rows())
 
     def is_empty(self) -> bool:
-        """Whether there is no row."""
+        """Returns whether there are no rows."""
         rows = self.rows
         if rows is not None and rows.run is None and rows.is_here:
             return not rows.overlay
@@ -144,9 +144,9 @@ class Materialization:
 
     @property
     def capturable(self) -> bool:
-        """Whether the rows can be captured and counted by one thread while another carries an epoch.
+        """Returns whether one thread can capture and count the rows while another evaluates an epoch.
 
-        A closure is changed in place, and rows that are elsewhere would be fetched.
+        A closure changes in place, and rows that are not in memory would have to be fetched.
         """
         held = self.rows if self.rows is not None else self._top()
         return isinstance(held, Relation) and held.is_here
@@ -154,7 +154,7 @@ class Materialization:
     def captured(self) -> Blocks:
         """Captures the rows of the last epoch, to be listed later; cheap if possible.
 
-        Called under the lock, or beside an epoch that is carried if they are `capturable`.
+        Called under the lock, or during an epoch if the content is `capturable`.
         """
         if self.rows is not None:
             return self.rows.copy().blocks
@@ -171,7 +171,7 @@ class Materialization:
             self.rows.add(delta)
 
     def total_weight(self) -> int:
-        """The number of rows, counted with their multiplicity."""
+        """The number of rows, counting duplicates."""
         if self.rows is not None:
             return self.rows.total()
         return sum(weight for _, weight in self.items())
@@ -189,7 +189,7 @@ class Materialization:
         return held.size() if isinstance(held, Relation) else (held.row_count(), held.row_count())
 
     def sizes(self) -> dict[int, tuple[int, int]]:
-        """Rows and bytes of the stored state, by the number of the operator; the result under -1."""
+        """Rows and bytes of the stored state, by operator number; the result has number -1."""
         found = {}
         if self.compiled is not None and self.plan_to_explain() is self.compiled.plan:
             found = self.compiled.sizes()
@@ -198,7 +198,7 @@ class Materialization:
         return found
 
     def costs(self) -> list[tuple[int, int | None, Spent]] | None:
-        """The cost of carrying changes, by numbers of operators; None if it is not measured separately."""
+        """The cost of applying changes, by operator numbers; None if it is not measured separately."""
         if self.compiled is None or self.plan_to_explain() is not self.compiled.plan:
             return None
         return list(self.compiled.costs())
@@ -208,12 +208,12 @@ class Materialization:
         return sum(size for _, size in self.sizes().values())
 
     def held_bytes(self) -> int:
-        """The memory of rows and state that are held; reads nothing."""
+        """The memory of the rows and state that are in memory; reads nothing."""
         state = 0 if self.compiled is None else self.compiled.state_bytes()
         return state + (0 if self.rows is None else self.rows.nbytes)
 
     def plan_to_explain(self) -> op.Operator:
-        """The plan to explain: with its stored operators, unless the plan carries a family."""
+        """The plan to explain: with its stored operators, unless the plan serves a family."""
         compiled = self.compiled
         alone = compiled is not None and compiled.plan.variables == self.plan.variables
         return compiled.plan if alone and compiled is not None else self.plan
@@ -225,7 +225,7 @@ class Materialization:
 
 
 class Product(Materialization):
-    """The product of contents that share no variable; never stored, but expanded when it is read."""
+    """The product of contents that share no variable. It is never stored, but expanded when it is read."""
 
     def __init__(
         self,
@@ -243,9 +243,9 @@ class Product(Materialization):
             part.products.append(self)
         numbers = {v: number for number, v in enumerate(v for part in parts for v in part.plan.variables)}
         self._columns = [[numbers[v] for v in part.plan.variables] for part in parts]
-        """The columns of each part, numbered through all parts."""
+        """The columns of each part, numbered across all parts."""
         self._order = [numbers.get(v) for v in plan.variables]
-        """The columns of the product by these numbers; None is unbound."""
+        """The columns of the product by these numbers; None means unbound."""
 
     def relations(self) -> Iterator[tuple[str, int, Relation | StoredRows]]:
         for part in self.parts:
@@ -279,10 +279,10 @@ class Product(Materialization):
         return lambda: blocks_of(self._expanded([list(rows_in(part())) for part in parts]), width)
 
     def _expanded(self, factors: list[list[tuple[Row, int]]]) -> Iterator[tuple[Row, int]]:
-        """The product of factors, one for each part: rows in no particular order, with their weights."""
+        """Yields the product of factors, one per part: rows in no particular order, with their weights."""
         if not all(factors):
             return
-        # The largest factor is the innermost loop: what precedes it is put together once per round.
+        # The largest factor is the innermost loop, so the prefix is built once per round.
         order = sorted(range(len(factors)), key=lambda number: len(factors[number]))
         *outer, inner = (factors[number] for number in order)
         columns = [None, *chain.from_iterable([self._columns[number] for number in order])]
@@ -297,11 +297,11 @@ class Product(Materialization):
                 yield arranged(start + row), weight * times
 
     def expand(self, changed: Mapping[Materialization, Mapping[Row, int]], most: int) -> dict[Row, int]:
-        """Σᵢ P₁' × … × ΔPᵢ × … × Pₙ, before the parts add their deltas; an error beyond `most` rows.
+        """Computes Σᵢ P₁' × … × ΔPᵢ × … × Pₙ before the parts add their deltas; raises beyond `most` rows.
 
         If the product was empty, its change is all of its new rows; if it becomes empty, all of its old rows.
-        These cases avoid adding up terms that cancel. Only the factors of a changed part are read, so that
-        the cost is proportional to the changed rows.
+        These cases avoid adding up terms that cancel. Only the factors of a changed part are read, so the
+        cost is proportional to the changed rows.
         """
         was_empty = any(part.is_empty() for part in self.parts)
         if was_empty and any(part not in changed and part.is_empty() for part in self.parts):
@@ -329,7 +329,7 @@ class Product(Materialization):
         return without_zeros(total)
 
     def add(self, delta: Mapping[Row, int]) -> None:
-        """Does nothing, because the parts hold the rows."""
+        """Does nothing, because the parts store the rows."""
 
     def held_bytes(self) -> int:
         return sum(part.held_bytes() for part in self.parts)
@@ -341,7 +341,7 @@ class Product(Materialization):
         return count
 
     def sizes(self) -> dict[int, tuple[int, int]]:
-        """Rows and bytes of the parts; the result of the i-th part under -i."""
+        """Rows and bytes of the parts; the result of the i-th part has number -i."""
         found = {}
         for number, part in enumerate(self.parts, 1):
             rows, size = part.row_count(), part.nbytes
@@ -354,7 +354,7 @@ class Product(Materialization):
 
 
 def _arrangement(places: Sequence[int]) -> Callable[[Row], Row]:
-    """A function that returns the values of a row at some places."""
+    """Returns a function that picks the values of a row at some positions."""
     if len(places) > 1:
         return itemgetter(*places)
     return lambda row: tuple([row[place] for place in places])
@@ -364,7 +364,7 @@ def _is_empty_after(part: Materialization, changed: Mapping[Materialization, Map
     delta = changed.get(part)
     if not delta or part.is_empty():
         return not delta and part.is_empty()
-    if len(delta) < part.row_count():  # some row does not change
+    if len(delta) < part.row_count():  # some rows do not change
         return False
     return not _after(part, changed)
 

@@ -1,4 +1,4 @@
-"""Leaves without a quad pattern: graph names, and the nodes of a graph."""
+"""Evaluates leaves without a quad pattern: graph names, and the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def loop_names(compiler: Compiler, f: Function, node: Node, state: State, point:
 
 
 def _rows(f: Function, relation: str, variables: tuple[Var, ...], when: str, point: Point) -> None:
-    """Writes a loop over a relation of one or two columns, with the first as its key."""
+    """Writes a loop over a relation of one or two columns, whose first column is the key."""
     env, weight, then = point.env, point.weight, point.then
     first, *others = variables
     second = others[0] if others else None

@@ -1,4 +1,4 @@
-"""Numbers the occurrences of equal solutions, which otherwise only the weight counts."""
+"""Numbers the occurrences of equal solutions, which otherwise differ only in their weight."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Occurrences(Relation):
         self._dictionary = dictionary
 
     def carry(self, delta: Mapping[Row, int]) -> dict[Row, int]:
-        """Adds or removes the highest numbers; the others stay. Cost: one lookup per changed solution."""
+        """Adds or removes the highest numbers and keeps the others. Cost: one lookup per changed solution."""
         self.stage(delta)
         result: dict[Row, int] = {}
         for row, weight in delta.items():
@@ -33,7 +33,7 @@ class Occurrences(Relation):
         return self.evaluate(self.items())
 
     def evaluate(self, rows: Iterable[tuple[Row, int]]) -> Iterator[tuple[Row, int]]:
-        """The occurrences of solutions; a solution may be listed several times."""
+        """Yields the occurrences of solutions; a solution may be listed several times."""
         weights: dict[Row, int] = {}
         for row, weight in rows:
             weights[row] = weights.get(row, 0) + weight

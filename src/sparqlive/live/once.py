@@ -1,8 +1,8 @@
 """Evaluates a plan once, on the current quads, without delta rules.
 
 Owns volatile functions: RAND, UUID, STRUUID and BNODE are called once per solution, even for equal solutions,
-however the rest of the plan is evaluated. So bindings and filters that call one are evaluated first, and
-replaced by tables in the plan. Rejects volatile functions anywhere else.
+however the rest of the plan is evaluated. Bindings and filters that call one are therefore evaluated first,
+and the plan reads their results from tables. Rejects volatile functions in any other place.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from sparqlive.zset.relation import Row
 
 _Values = list[Value | None]
 _KEPT_OPERATORS = 64
-"""The functions of larger plans are written again for each query, to bound the memory of those kept."""
+"""The functions of larger plans are written again for each query, to bound the memory of cached functions."""
 
 
 def reads_of(plan: op.Operator) -> frozenset[tuple[op.GraphChoice, Term | None]]:
-    """The graphs and predicates that a plan reads; None: all predicates."""
+    """Returns the graphs and predicates that a plan reads; None stands for all predicates."""
     read: set[tuple[op.GraphChoice, Term | None]] = set()
     for leaf in operators_of(plan):
         if isinstance(leaf, op.QuadLeaf):
@@ -57,17 +57,18 @@ def reads_of(plan: op.Operator) -> frozenset[tuple[op.GraphChoice, Term | None]]
 
 @dataclass(frozen=True)
 class Runnable:
-    """A plan, as it is evaluated; `is_settled`: it has no volatile functions, and is rewritten already."""
+    """A plan as it is evaluated. `is_settled`: it has no volatile functions, and is already rewritten."""
 
     plan: op.Operator
     is_settled: bool
     described_in: op.GraphChoice | None = None
-    """The graph in which the resources that the plan yields are described, for DESCRIBE."""
+    """For DESCRIBE: the graph in which the resulting resources are described."""
     _idle: list[Compiler] = field(default_factory=list, compare=False, repr=False)
-    """At most one, with its functions, but without quads and terms. A query that runs it takes it out."""
+    """At most one compiler, with its functions but without quads and terms. A query removes it while it runs.
+    """
 
     def take(self, quads: Snapshot, terms: Terms, bulk: Bulk | None) -> Compiler:
-        """A compiler for the plan, for this request alone."""
+        """Returns a compiler for the plan, for this request alone."""
         try:
             compiler = self._idle.pop()
         except IndexError:
@@ -84,7 +85,7 @@ class Runnable:
 
 
 def runnable(plan: op.Operator) -> Runnable:
-    """Prepares a plan to be evaluated once, or several times."""
+    """Prepares a plan for one or several evaluations."""
     if any(_volatile_in(part) for part in operators_of(plan)):
         return Runnable(plan, False)
     plan, graph = described_by(plan) or (plan, None)
@@ -94,10 +95,10 @@ def runnable(plan: op.Operator) -> Runnable:
 def stream_once(
     prepared: Runnable, quads: Snapshot, terms: Terms, first: bool = False, bulk: Bulk | None = None
 ) -> Iterator[tuple[Row, int]]:
-    """Yields the rows of a plan as they are found; a row may come several times.
+    """Yields the rows of a plan as they are found; a row may occur several times.
 
-    `first`: the first rows are wanted as early as possible, and maybe no others. `bulk` computes groups of
-    many rows.
+    `first`: the caller needs the first rows as early as possible, and may stop after them. `bulk` computes
+    groups with many rows.
     """
     if not prepared.is_settled:
         prepared = runnable(_Volatile(quads, terms).settle(prepared.plan))
@@ -107,7 +108,7 @@ def stream_once(
         if prepared.described_in is not None:
             rows = _described(rows, prepared.described_in, quads, compiler)
         yield from rows
-    except GeneratorExit:  # no more rows are wanted
+    except GeneratorExit:  # the caller needs no more rows
         prepared.put_back(compiler)
         raise
     prepared.put_back(compiler)
@@ -122,7 +123,7 @@ def _described(
 
 
 def compute_once(plan: op.Operator, quads: Snapshot, terms: Terms) -> dict[Row, int]:
-    """Returns the rows of a plan."""
+    """Computes the rows of a plan."""
     rows: dict[Row, int] = {}
     gathers(rows)
     for row, weight in stream_once(runnable(plan), quads, terms):
@@ -136,7 +137,7 @@ def compute_rewritten(
     """Adds the rows of a rewritten plan without volatile functions to `into`, and returns it."""
     compiler = Compiler(store_unreachable(plan), quads, terms)
     gathers(into)
-    for number, state in compiler.states.items():  # operators only read states below them
+    for number, state in compiler.states.items():  # operators only read states of operators below them
         content: dict[Row, int] = {}
         gathers(content)
         compiler.content(compiler.nodes[number].children[0])(content)
@@ -174,7 +175,7 @@ class _Volatile:
 
     def _table(self, plan: op.Operator, chain: list[op.Filter | op.Extend], source: op.Operator) -> op.Table:
         solutions = compute_once(self.settle(source), self._quads, self._terms)
-        nodes: dict[str, BlankNode] = {}  # per solution, within which BNODE("a") is always the same node
+        nodes: dict[str, BlankNode] = {}  # per solution; BNODE("a") is the same node throughout a solution
         steps = [_step(step, nodes) for step in chain]
         rows = []
         for row, weight in solutions.items():
@@ -187,7 +188,7 @@ class _Volatile:
 
 
 def _chain(plan: op.Operator) -> tuple[list[op.Filter | op.Extend], op.Operator]:
-    """The filters and bindings at the top of a plan, lowest first, and the operator below them."""
+    """Returns the filters and bindings at the top of a plan, lowest first, and the operator below them."""
     steps = []
     while isinstance(plan, op.Filter | op.Extend):
         steps.append(plan)
@@ -196,7 +197,7 @@ def _chain(plan: op.Operator) -> tuple[list[op.Filter | op.Extend], op.Operator]
 
 
 def _volatile_in(plan: op.Operator) -> str | None:
-    """The volatile function that an operator calls itself."""
+    """Returns the name of a volatile function that an operator itself calls, if there is one."""
     own = parts_of(plan)
     parts = tuple(item for item in own if not isinstance(item, op.Operator) and item is not plan.children)
     return next((name for call in calls_in(parts) if (name := volatile_function(call))), None)

@@ -1,4 +1,4 @@
-"""The table of operators and their evaluation in process."""
+"""Maps each operator to its in-process evaluation."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ Flips: TypeAlias = "Callable[[Compiler, Function, Node, State], None]"
 class LiveOperator:
     """The evaluation of an operator.
 
-    loop: writes loops over its content. up: carries a change of one of its inputs through it, by the term of
-    its delta rule; not of operators that keep their source's content, where changes are gathered. state:
-    creates its state, if it keeps its source's content. flips: writes the effect of a change of its right
-    side, if it tests left solutions.
+    loop: writes loops over its content. up: propagates a change of one of its inputs, by the term of its
+    delta rule; not for operators that store their source's content, which collect changes. state: creates its
+    state, if it stores its source's content. flips: writes the effect of a change of its right side, if it
+    tests left solutions.
     """
 
     loop: Loop

@@ -1,8 +1,8 @@
-"""Keeps the contents of plans, and shares work between them.
+"""Registers the contents of plans, and shares work between them.
 
-Owns which compiled plan serves which content: equal plans share one content; a plan of independent parts is
-the product of their contents; plans of one shape form a family with one set of delta rules. Returns the work
-of an epoch (`work`) and receives the deltas (`ran`), but chooses no strategy. Invariant: contents do not
+Owns the assignment of compiled plans to contents: equal plans share one content; a plan of independent parts
+is the product of their contents; plans of one shape form a family with one set of delta rules. Returns the
+work of an epoch (`work`) and receives the deltas (`ran`), but chooses no strategy. Invariant: contents do not
 change before `commit`.
 """
 
@@ -33,7 +33,7 @@ EXPANDED_ROWS = 1_000_000
 
 
 class _Family:
-    """Contents of one shape with one compiled plan, by their constants."""
+    """Contents of one shape that share a compiled plan, by their constants."""
 
     def __init__(self, compiled: CompiledPlan, width: int) -> None:
         self.compiled = compiled
@@ -52,9 +52,9 @@ class _Family:
 
 
 class PlanRegistry:
-    """The contents of one scope; the same plan in another scope is a separate content, stored separately.
+    """The contents of one scope. The same plan in another scope is a separate content, stored separately.
 
-    `families`: plans of one shape are carried together. `limit` can stop plans that take too long.
+    `families`: plans of one shape are evaluated together. `limit` can stop plans that exceed their time.
     """
 
     def __init__(self, quads: Quads, terms: Terms, scope: str = "", families: bool = True) -> None:
@@ -73,9 +73,9 @@ class PlanRegistry:
         self._ran: list[CompiledPlan] = []
         self._changed: dict[Materialization, Mapping[Row, int]] = {}
         self._fresh: list[CompiledPlan] | None = None
-        """Plans that are created while changes wait to be carried to them."""
+        """Plans that are created while changes are still pending for them."""
         self._ready: Mapping[op.Operator, CompiledPlan] = {}
-        """Plans that were compiled and loaded before, on a copy of the quads."""
+        """Plans that were compiled and loaded in advance, on a copy of the quads."""
 
     # Limits
 
@@ -98,7 +98,7 @@ class PlanRegistry:
     ) -> Materialization:
         """Returns the content of a plan, loaded or computed if it is new; `release` gives it back.
 
-        `terms`: where the plan enters its terms. `key`: the key of the content, by default the plan.
+        `terms`: where the plan enters its computed terms. `key`: the key of the content, by default the plan.
         """
         key = plan if key is None else key
         content = self._contents.get(key)
@@ -108,7 +108,7 @@ class PlanRegistry:
         return content
 
     def is_known(self, plan: op.Operator) -> bool:
-        """Whether a plan has a content or would join a family, so that keeping it is cheap."""
+        """Returns whether keeping a plan is cheap: it already has a content, or would join a family."""
         if plan in self._contents:
             return True
         shapes = (self._shape(part) for part in independent_parts(plan) if part not in self._contents)
@@ -117,7 +117,7 @@ class PlanRegistry:
     def keep_prepared(
         self, plan: op.Operator, prepared: Prepared, changes: Sequence[Change], terms: Terms | None
     ) -> Materialization:
-        """Keeps a content that was computed without the lock, and carries the changes since then to it."""
+        """Keeps a content that was computed without the lock, and applies the changes made since then."""
         fresh: list[CompiledPlan] = []
         self._ready = prepared.plans
         if changes:
@@ -151,7 +151,7 @@ class PlanRegistry:
     def _new(self, plan: op.Operator, saved: Saved | None, terms: Terms | None, key: Any) -> Materialization:
         parts = independent_parts(plan)
         if len(parts) > 1:
-            # A product with separate terms cannot share parts with contents that have other terms.
+            # A product with separate terms cannot share parts with contents that use other terms.
             keys = [None if terms is None else (plan, part) for part in parts]
             kept = [self.keep(part, saved, terms, key) for part, key in zip(parts, keys, strict=True)]
             return Product(plan, kept, self.scope, terms, key)
@@ -197,7 +197,7 @@ class PlanRegistry:
         return found[0], tuple(map(self._terms.dictionary.id_of, found[1]))
 
     def _make_family(self, shape: op.Operator, members: dict[Row, Materialization]) -> None:
-        """Replaces the plans of the members by one plan; their rows stay."""
+        """Replaces the plans of the members by one plan, and keeps their rows."""
         compiled = CompiledPlan(shape, self._quads, self._terms)
         family = _Family(compiled, len(next(iter(members))))
         for constants, content in members.items():
@@ -221,7 +221,7 @@ class PlanRegistry:
         self._enter(family, constants, content)
 
     def release(self, content: Materialization) -> None:
-        """Releases a content, and removes it after its last user."""
+        """Gives back a content, and removes it after its last user."""
         if not content.give_back():
             return
         self._contents.pop(content.key, None)
@@ -254,13 +254,13 @@ class PlanRegistry:
     def work(self) -> dict[CompiledPlan, Inputs]:
         """Returns the plans that the staged changes affect, with the changes of their leaves.
 
-        The caller reports each of them with `ran` or `failed`; then `deltas` returns the changes.
+        The caller reports each plan with `ran` or `failed`, and then asks for the changes with `deltas`.
         """
         self._ran, self._changed = [], {}
         return self._dispatcher.dispatch(self._quads.staged)
 
     def ran(self, compiled: CompiledPlan, delta: Mapping[Row, int]) -> None:
-        """Reports that a plan was carried, with the change of its result."""
+        """Reports that a plan was evaluated, with the change of its result."""
         self._ran.append(compiled)
         if delta:
             single = self._single.get(compiled)
@@ -278,7 +278,7 @@ class PlanRegistry:
             failures.update(dict.fromkeys((content, *content.products), error))
 
     def deltas(self, failures: dict[Materialization, Exception]) -> dict[Materialization, Mapping[Row, int]]:
-        """The deltas of all contents, after each plan was carried; products that change too much fail."""
+        """Returns the deltas of all contents after all reports; products that change too much fail."""
         changed = self._changed
         for content in list(changed):
             for whole in content.products:
@@ -291,7 +291,7 @@ class PlanRegistry:
         return changed
 
     def rows_of(self, compiled: CompiledPlan) -> Mapping[Row, int] | Run:
-        """The rows of a compiled plan before the epoch, with the parameters of a family's members."""
+        """Returns a plan's rows before the epoch; a family's rows include the parameters of its members."""
         single = self._single.get(compiled)
         if single is not None:
             run = single.rows.whole() if single.rows is not None else None
@@ -300,7 +300,7 @@ class PlanRegistry:
         return {(*key, *row): weight for key, content in members.items() for row, weight in content.items()}
 
     def derivations_of(self, compiled: CompiledPlan) -> int:
-        """The approximate number of a compiled plan's rows in memory, with their weights."""
+        """Returns the approximate number of a plan's rows in memory, counting duplicates."""
         return sum(content.size()[1] for content in self.contents_of(compiled))
 
     @property
@@ -312,10 +312,10 @@ class PlanRegistry:
         return [single] if single is not None else list(self._family_of[compiled].members.values())
 
     def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
-        """The deltas of all stored relations in the current epoch, by name: width and rows."""
+        """Returns the deltas of all stored relations in the current epoch, by name: width and rows."""
         found: dict[str, tuple[int, Mapping[Row, int]]] = {}
         for content, delta in self._changed.items():
-            if delta:  # even if the rows are not stored, because it is the view's history
+            if delta:  # also if the rows are not stored: the delta is the view's history
                 found[content.name] = (len(content.plan.variables), delta)
         for compiled in self._ran:
             for name, width, pending in compiled.staged_states():

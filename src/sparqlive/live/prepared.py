@@ -26,7 +26,7 @@ Rows: TypeAlias = Mapping[Row, int] | Run
 
 @dataclass(frozen=True)
 class Prepared:
-    """The relations of a content by name, and the copy of the quads that they were computed from.
+    """The relations of a content by name, and the copy of the quads from which they were computed.
 
     `plans`: the compiled and loaded parts of a plan whose terms are separate from the session's.
     `by_columns`: the parts that were computed by columns.
@@ -45,7 +45,7 @@ class Prepared:
 class Bulk:
     """Computes plans over many quads by columns. `from_quads`: the minimum number of quads.
 
-    `contents`: the contents of plans; one may be a part of those after it.
+    `contents` computes the contents of plans; a plan may be a part of later ones.
     """
 
     contents: Callable[[Sequence[op.Operator]], Sequence[Rows]]
@@ -55,7 +55,7 @@ class Bulk:
 def prepare(
     plan: op.Operator, quads: Snapshot, terms: Terms, scope: str, bulk: Bulk | None = None
 ) -> Prepared:
-    """Computes the relations of a plan; it shares no state, so that it can be stopped at any point."""
+    """Computes the relations of a plan. It shares no state, so it can be stopped at any point."""
     relations: dict[str, Rows] = {}
     bulk_parts: set[op.Operator] = set()
     for part in independent_parts(plan):
@@ -74,12 +74,12 @@ def prepare(
             relations.update(zip(nodes, contents, strict=True))
         else:
             relations.update(_computed(compiler, nodes))
-        compiler.segments()  # caches their code: generating it takes longest, and would block epochs
+        compiler.segments()  # generates their code here: that takes longest, and would block epochs
     return Prepared(relations, quads, by_columns=frozenset(bulk_parts))
 
 
 def _computed(compiler: Compiler, nodes: Mapping[str, Node]) -> Iterator[tuple[str, Rows]]:
-    """Contents by the generated Python; those that operators store are loaded, because others read them."""
+    """Computes contents with the generated Python; loads the state that others read."""
     for name, node in nodes.items():
         rows: dict[Row, int] = {}
         gathers(rows)
@@ -90,7 +90,7 @@ def _computed(compiler: Compiler, nodes: Mapping[str, Node]) -> Iterator[tuple[s
 
 
 def prepare_apart(plan: op.Operator, quads: Snapshot, terms: Terms, scope: str) -> Prepared:
-    """Like `prepare`, for a plan with its own terms: also returns its compiled and loaded parts."""
+    """Like `prepare`, for a plan with its own terms: also returns the compiled and loaded parts."""
     relations: dict[str, Rows] = {}
     plans = {}
     for part in independent_parts(plan):

@@ -1,4 +1,4 @@
-"""Projections: keep some variables of the source; equal solutions are added up where they are gathered."""
+"""Evaluates projections: keeps some variables of the source. Equal solutions are summed later."""
 
 from __future__ import annotations
 

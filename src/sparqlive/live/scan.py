@@ -1,4 +1,4 @@
-"""Quad patterns: lookups in the index that fits the bound positions."""
+"""Evaluates quad patterns by lookups in the index that fits the bound positions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from sparqlive.live.compiler import Compiler, Node
 
 Filters: TypeAlias = Sequence[tuple[Var, Callable[[], Keep]]]
-"""Tests of single variables by columns, made for each request."""
+"""Tests of single variables by columns, created per request."""
 
 _STATES = {State.OLD: "before", State.NEW: "after"}
 
@@ -33,7 +33,7 @@ def scope_of(dictionary: Dictionary, graph: op.GraphChoice) -> Scope:
 
 
 def _graph_key(scope: Scope) -> int | Scope:
-    """The key of a scope's pairs: a graph's id, or the merged scope itself."""
+    """Returns the key of a scope's pairs: a graph's id, or the merged scope itself."""
     if scope.kind == "one":
         assert scope.graphs is not None
         return next(iter(scope.graphs))
@@ -42,7 +42,7 @@ def _graph_key(scope: Scope) -> int | Scope:
 
 @dataclass
 class _Access:
-    """The lookup of a pattern: the relation, its key, the free positions, and the known ones."""
+    """The lookup of a pattern: the relation, its key, the free positions, and the known positions."""
 
     relation: str
     key: str
@@ -56,7 +56,7 @@ def _positions(operator: op.Scan) -> list[VarOrTerm]:
 
 
 def _known_positions(compiler: Compiler, operator: op.Scan, env: Env) -> dict[int, str]:
-    """The positions whose value is known, with its name in the code."""
+    """Returns the positions with a known value, each with its name in the code."""
     known = {}
     for position, term in enumerate(_positions(operator)):
         if not isinstance(term, Var):
@@ -114,7 +114,7 @@ def _access(compiler: Compiler, operator: op.Scan, known: dict[int, str]) -> _Ac
 
 
 def _method(compiler: Compiler, method: str) -> str:
-    """One name for a method of the quads, which is a new object at each access."""
+    """Returns one name for a method of the quads, although each access returns a new object."""
     names = compiler.methods
     if method not in names:
         names[method] = compiler.program.made("q", lambda: getattr(compiler.quads, method))
@@ -169,7 +169,7 @@ def loop(
 
 
 def testable(operator: op.Scan, env: Env) -> frozenset[Var]:
-    """The subject and object of a pattern, if many of its rows can be tested at once.
+    """Returns the subject and object of a pattern, if many of its rows can be tested at once.
 
     These are all rows of some parts, or the values of one key.
     """
@@ -183,7 +183,7 @@ def testable(operator: op.Scan, env: Env) -> frozenset[Var]:
 
 
 def wholly_read(operator: op.Scan) -> frozenset[Var]:
-    """The subject and object of a pattern that all quads of some graphs and predicates match."""
+    """Returns the subject and object of a pattern that matches all quads of some graphs and predicates."""
     variables = [term for term in _positions(operator) if isinstance(term, Var)]
     is_plain = len(set(variables)) == len(variables) and not operator.excluded
     is_whole = isinstance(operator.subject, Var) and isinstance(operator.object, Var)
@@ -191,7 +191,7 @@ def wholly_read(operator: op.Scan) -> frozenset[Var]:
 
 
 def pieces(compiler: Compiler, operator: op.Scan) -> Iterator[Sequence[Column]]:
-    """All solutions of such a pattern, as columns of its variables."""
+    """Yields all solutions of a wholly read pattern, as columns of its variables."""
     terms, predicate = _positions(operator), operator.predicate
     scope = scope_of(compiler.terms.dictionary, operator.graph)
     places = [place for place, term in enumerate(terms) if isinstance(term, Var)]
@@ -208,7 +208,7 @@ def pieces(compiler: Compiler, operator: op.Scan) -> Iterator[Sequence[Column]]:
 
 
 def _tests(compiler: Compiler, operator: op.Scan, places: Sequence[int], filters: Filters) -> str:
-    """A name for tests of rows that have the values of some positions."""
+    """Returns a name for tests of rows that hold the values of some positions."""
     terms = [_positions(operator)[place] for place in places]
     return compiler.program.made(
         "t", lambda: tuple([(terms.index(variable), make()) for variable, make in filters])
@@ -218,9 +218,9 @@ def _tests(compiler: Compiler, operator: op.Scan, places: Sequence[int], filters
 def _loop_over_counts(
     compiler: Compiler, f: Function, operator: op.Scan, access: _Access, point: Point, filters: Filters
 ) -> bool:
-    """Writes a loop over the values that are read, with the number of quads of each, if they can be counted.
+    """Writes a loop over the needed values with their counts, if an index can count them.
 
-    Returns whether it has written it.
+    Returns whether the loop was written.
     """
     terms = _positions(operator)
     free = [terms[position] for position in access.free]
@@ -250,7 +250,7 @@ def _loop_over_counts(
 
 
 def _bind(operator: op.Scan, names: dict[int, str]) -> tuple[dict[Var, Local], list[str]]:
-    """The variables that a row binds, and tests that a repeated variable has one value."""
+    """Returns the variables that a row binds, and tests that a repeated variable has one value."""
     bound: dict[Var, Local] = {}
     tests = []
     for position, term in enumerate(_positions(operator)):
@@ -278,7 +278,7 @@ def _has(access: _Access, known: dict[int, str], when: str) -> str:
 
 
 def count(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[str, str]:
-    """The number of a pattern's solutions as an expression; or "1" and a test if nothing is free."""
+    """Writes the number of a pattern's solutions; if nothing is free, "1" and a test."""
     operator = node.operator
     assert isinstance(operator, op.Scan)
     known = _known_positions(compiler, operator, env)
@@ -300,7 +300,7 @@ def count(compiler: Compiler, node: Node, state: State, env: Env) -> tuple[str, 
 def changed_rows(
     compiler: Compiler, f: Function, operator: op.Scan
 ) -> tuple[str, dict[Var, Local], list[str]]:
-    """The header of a loop over changed quads that match, the variables it binds, and its tests."""
+    """Writes the header of a loop over changed quads that match; returns also its variables and tests."""
     names = {position: f.fresh() for position in range(4)}
     bound, tests = _bind(operator, names)
     tests += _excluded(compiler, operator, names[PREDICATE])
@@ -308,7 +308,7 @@ def changed_rows(
 
 
 def most_quads(compiler: Compiler, operator: op.Scan) -> int | None:
-    """At most how many quads match a pattern, by its constants; None if it has none that are looked up."""
+    """Returns an upper bound on the quads that match a pattern, from its constants; None without an index."""
     id_of, reader = compiler.terms.dictionary.id_of, compiler.quads
     subject, predicate, object_ = operator.positions
     known = subject if not isinstance(subject, Var) else object_
@@ -323,7 +323,7 @@ def most_quads(compiler: Compiler, operator: op.Scan) -> int | None:
 
 
 def fan_out(compiler: Compiler, operator: op.Scan, bound: frozenset[Var]) -> float | None:
-    """The measured number of solutions per lookup, if the index exists and has rows."""
+    """Returns the measured number of solutions per lookup, if the index exists and has rows."""
     if isinstance(operator.predicate, Var) or isinstance(operator.graph, op.NamedGraphs):
         return None
     id_of = compiler.terms.dictionary.id_of

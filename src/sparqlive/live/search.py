@@ -1,10 +1,10 @@
 """Chooses the order of a join's loops while they are written, without scanning all parts at each step.
 
 Parts that share no unbound variable form separate groups; a group whose variables are not read later becomes
-a factor. Each step costs only what it changes: a variable that becomes bound affects the parts that have it.
-So writing a join takes time proportional to its parts, and writing all terms of its delta rule, one loop over
-the others for each part, time proportional to their square (`Compiler.segments` writes only some ahead).
-Invariant: variables are bound one after another, and never unbound again.
+a factor. Each step costs only what it changes: a newly bound variable affects only the parts that use it.
+Writing a join therefore takes time proportional to its parts. Writing all terms of its delta rule, one loop
+nest per part, takes time proportional to their square, so `Compiler.segments` writes only some of them ahead.
+Invariant: variables become bound one after another, and never unbound again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Estimate = Callable[["Node", frozenset[Var]], float]
 
 
 class Search:
-    """The remaining parts and items (filters and bindings); each is a numbered element, parts first.
+    """The remaining parts and items (filters and bindings). Each is a numbered element, parts first.
 
     `needed` are the variables that are read after the join.
     """
@@ -81,14 +81,14 @@ class Search:
             self._rate(number)
         self._regroup(self._alive)
 
-    # What comes next
+    # The next element
 
     @property
     def is_done(self) -> bool:
         return not self._parts_left
 
     def ready_item(self) -> Item | None:
-        """Takes the first filter or binding whose variables nothing that follows can still bind."""
+        """Takes the first filter or binding whose variables no later element can still bind."""
         if not self._ready:
             return None
         number = heappop(self._ready)
@@ -98,7 +98,7 @@ class Search:
     def unread_group(self, may_be_last: Callable[[Group], bool], may_be_any: bool = True) -> Group | None:
         """Takes a group whose variables are not read later, the one with the fewest solutions.
 
-        The last group only if `may_be_last`; so all groups unless `may_be_any`.
+        Takes the last group only if `may_be_last`; so all groups unless `may_be_any`.
         """
         while self._quiet:
             *_, group = self._quiet[0]
@@ -115,7 +115,7 @@ class Search:
         return None
 
     def cheapest_part(self) -> tuple[Part, frozenset[Var]]:
-        """Takes the part to look up next; returns also its variables that are read later."""
+        """Takes the part to look up next; returns also those of its variables that are read later."""
         while True:
             estimate, number = heappop(self._cheapest)
             if number in self._alive and self._estimates[number] == estimate:
@@ -127,7 +127,7 @@ class Search:
         return self.parts[number], frozenset(read)
 
     def take_tests(self, variables: frozenset[Var], has: Callable[[Item], bool]) -> list[Item]:
-        """Takes the filters that read nothing but one of the variables, which the last taken part binds."""
+        """Takes the filters that read only one of the variables that the last taken part binds."""
         width, latest = len(self.parts), self._latest
         chosen = [
             number
@@ -141,7 +141,7 @@ class Search:
         self._latest = latest
         return [self.items[number] for number in chosen]
 
-    # What changes
+    # Updates
 
     def bind(self, env: Env) -> None:
         """Marks the variables that the last taken element has bound."""
@@ -152,7 +152,7 @@ class Search:
             self._settle(v)
             near = [element for element in self._at[v] if element in self._alive]
             if near:
-                group = self._group_of[near[0]]  # one group, because the variable was not bound so far
+                group = self._group_of[near[0]]  # one group, because the variable was not bound before
                 touched.setdefault(group, set()).update(near)
                 self._needed_count[group] -= v in self._needed and self._to_come[v] > 0
             for element in near:
@@ -184,7 +184,7 @@ class Search:
                 del self._groups[group], self._needed_count[group]
 
     def _settle(self, variable: Var) -> None:
-        """Marks a variable that nothing that follows can bind; filters and bindings no longer wait for it."""
+        """Marks a variable that no later element can bind; filters and bindings no longer wait for it."""
         if variable in self._settled:
             return
         self._settled.add(variable)

@@ -1,4 +1,4 @@
-"""EXISTS, NOT EXISTS and MINUS: left solutions that pass a test, and those whose test changes."""
+"""Evaluates EXISTS, NOT EXISTS and MINUS: left solutions that pass a test, and those whose test changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stored operators: rows in memory, with an index for each set of keys that probes use."""
+"""Keeps the rows of stored operators in memory, with an index for each set of keys that probes use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StoredRows:
     """The rows of an operator before the epoch, and its pending delta, both by key.
 
     A row that leaves a key variable unbound is compatible with every value of it. It is indexed under UNDEF,
-    and probes also look there.
+    where probes also look.
     """
 
     def __init__(self, operator: op.Stored | op.Shared | op.Parameters) -> None:
@@ -64,7 +64,7 @@ class StoredRows:
         self.pending = {}
 
     def reader(self, variables: Sequence[Var], state: State) -> Callable[..., Rows]:
-        """Returns a function of the values of `variables` that lists the compatible rows."""
+        """Returns a function from values of `variables` to the compatible rows."""
         positions = tuple(self._variables.index(v) for v in variables)
         if positions not in self._indexes:
             self._indexes[positions] = _by_key(self.rows, positions)
@@ -111,7 +111,7 @@ class StoredRows:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, estimated per row for the dict and for each index."""
+        """Estimates the memory in bytes, per row, for the dict and for each index."""
         return len(self.rows) * (100 + 32 * len(self._variables) + 100 * len(self._indexes))
 
 
@@ -145,7 +145,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 
 
 def loop_over(f: Function, operator: op.Operator, rows: str, point: Point) -> None:
-    """Writes a loop over rows of an operator, with weights, that are compatible with the bound variables."""
+    """Writes a loop over weighted rows of an operator that are compatible with the bound variables."""
     own = {v: f.fresh() for v in operator.variables}
     factor = f.fresh("w")
     with f.block(f"for {tuple_of(list(own.values()))}, {factor} in {rows}"):

@@ -1,4 +1,4 @@
-"""Inline tables."""
+"""Evaluates inline tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Templates: a solution produces the rows of the template, with its values in place of variables."""
+"""Evaluates templates: a solution produces the rows of the template, with its values for the variables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point) -> None:
-    """Writes a loop without pushing keys, because rows of a template come from the source's variables."""
+    """Writes a loop without pushing keys, because rows of the template are built from source variables."""
     child = node.children[0]
 
     def each(f2: Function, env: Env, weight: str) -> None:
@@ -24,7 +24,7 @@ def loop(compiler: Compiler, f: Function, node: Node, state: State, point: Point
 
 
 def fill(compiler: Compiler, f: Function, node: Node, point: Point) -> None:
-    """Writes a loop over the rows of the template for the source's solution at the point."""
+    """Writes a loop over the template's rows for the source solution at the point."""
     operator, env = node.operator, point.env
     assert isinstance(operator, op.Template)
 

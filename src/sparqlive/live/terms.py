@@ -1,7 +1,7 @@
-"""Expressions over ids: conditions and bindings of a plan as functions of integers.
+"""Evaluates expressions over ids: conditions and bindings of a plan become functions of integers.
 
-Translates ids to the values that expressions read, and back. Invariant: an id stands for one term, so that a
-value is parsed once and cached while it is in use.
+Translates ids to the values that expressions read, and back. Invariant: an id stands for one term, so a value
+is parsed once and cached while it is in use.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _INTEGER_STOP = -len(_INTEGER_END)
 
 
 def _read(text: str) -> Value:
-    """The value of a term's text. A small natural number in canonical form needs no term object."""
+    """Parses the value of a term's text. A small natural number in canonical form needs no term object."""
     digits = _natural(text)
     return value_of(term_of(text)) if digits is None else Value(INTEGER, int(digits))
 
 
 def _natural(text: str) -> str | None:
-    """The digits of a small xsd:integer without a sign and leading zeros."""
+    """Returns the digits of a small xsd:integer without sign and leading zeros."""
     if text.endswith(_INTEGER_END):
         digits = text[1:_INTEGER_STOP]
         is_natural = digits.isdecimal() and digits.isascii() and len(digits) < 18
@@ -51,7 +51,7 @@ def _natural(text: str) -> str | None:
 
 
 def _order_of(text: str) -> tuple[bytes, bytes]:
-    """The sort key of a term's text; where the text suffices, no term object is created."""
+    """Returns the sort key of a term's text; creates a term object only where the text does not suffice."""
     if text[0] == "<":
         return iri_bytes(text[1:-1]), b""
     if text[0] == "_":
@@ -66,7 +66,7 @@ def _order_of(text: str) -> tuple[bytes, bytes]:
 
 @dataclass(frozen=True)
 class Keep:
-    """Which ids pass a test, one by one or by columns; none of them is UNDEF."""
+    """Decides which ids pass a test, one by one or by columns. None of the ids is UNDEF."""
 
     _dictionary: Dictionary
     _test: ColumnTest
@@ -74,7 +74,7 @@ class Keep:
 
     @property
     def column_rows(self) -> int:
-        """Fewer rows are tested one by one."""
+        """Minimum number of rows to test by columns."""
         return self._dictionary.tuning.column_rows
 
     def many(self, numbers: Ids) -> Mask:
@@ -88,33 +88,35 @@ class Keep:
 
 class Terms:
     def __init__(self, dictionary: Dictionary, base: Terms | None = None) -> None:
-        """`base`: of the dictionary that this one extends; it keeps values and sort keys for others."""
+        """`base`: the terms of the dictionary that this one extends; they cache values and sort keys for
+        others too.
+        """
         self.dictionary = dictionary
         self.tuning = dictionary.tuning
         self._base = base
         self._values: dict[int, Value] = {}
         self._numbers: dict[int, int | float] = {}
-        """Of the cached values, those that Python compares as SPARQL does, without promotion."""
+        """The cached values that Python compares as SPARQL does, without promotion."""
         self._small: dict[int, int] = {}
-        """The ids of small computed integers, which are mostly counts."""
+        """The ids of small computed integers, mostly counts."""
         self._orders: dict[int, tuple[bytes, bytes]] = {}
         self.swept_terms = 0
-        """How many terms the last sweep found in use."""
+        """Number of terms that the last sweep found in use."""
 
     def extended(self) -> Terms:
-        """Terms for one request, which enters new ones without others seeing them."""
+        """Returns terms for one request, whose new terms others do not see."""
         return Terms(self.dictionary.extended(), self)
 
     def captured(self) -> Terms:
-        """Terms for rows that are captured now, and read beside the writer as long as somebody likes."""
+        """Returns terms for rows that are captured now and read later, while the writer goes on."""
         return self if self.dictionary.keeps_all else self.extended()
 
     def ids(self) -> Iterator[Ids]:
-        """The ids that are kept here, and may be given out without being entered again."""
+        """Yields the ids that are cached here, and may be returned without being entered again."""
         yield np.array([number for name in ("true", "false") if (number := vars(self).get(name))], np.int64)
 
     def sweep(self, used: Ids) -> None:
-        """Gives back the terms whose ids are not among `used`, and forgets what depends on them."""
+        """Releases the terms whose ids are not among `used`, and drops everything that depends on them."""
         self.dictionary.sweep(used)
         for known in (self._values, self._numbers, self._small, self._orders):
             known.clear()
@@ -129,7 +131,7 @@ class Terms:
         return self.dictionary.id_of(Literal(False))
 
     def value(self, number: int) -> Value | None:
-        """The value of an id; None for UNDEF."""
+        """Returns the value of an id; None for UNDEF."""
         known = self._values.get(number)
         if known is not None or number == UNDEF:
             return known
@@ -148,7 +150,7 @@ class Terms:
         return known
 
     def id_of(self, value: Value) -> int:
-        """The id of a value's term. A computed integer needs no term object, because its text is known."""
+        """Returns the id of a value's term. The text of a computed integer is known without a term object."""
         if value.kind is INTEGER and value.is_computed:
             integer: int = value.value
             known = self._small.get(integer)
@@ -160,7 +162,7 @@ class Terms:
         return self.dictionary.id_of(value.term)
 
     def order(self, number: int) -> tuple[bytes, bytes]:
-        """The sort key of an id's term: its rank, and a tie-breaker among equals."""
+        """Returns the sort key of an id's term: its rank, and a tie-breaker among equal ranks."""
         known = self._orders.get(number)
         if known is not None:
             return known
@@ -177,14 +179,14 @@ class Terms:
         return _order_of(self.dictionary.text(number))
 
     def orders(self, numbers: Ids) -> tuple[list[bytes], list[bytes]]:
-        """The sort keys of many ids: their ranks, and their tie-breakers."""
+        """Returns the sort keys of many ids: their ranks, and their tie-breakers."""
         distinct, places = np.unique(numbers, return_inverse=True)
         keys = self.order_keys(distinct)
         chosen = [keys[place] for place in places.tolist()]
         return [rank for rank, _ in chosen], [rest for _, rest in chosen]
 
     def order_keys(self, numbers: Ids) -> list[tuple[bytes, bytes]]:
-        """The sort keys of sorted, distinct ids; those that are in no cache are made by columns."""
+        """Returns the sort keys of sorted, distinct ids; keys that are not cached are computed by columns."""
         known, unbound = (self._base or self)._orders, order_bytes(None)
         found: list[Any] = [unbound if number == UNDEF else known.get(number) for number in numbers.tolist()]
         missing = [place for place, key in enumerate(found) if key is None]
@@ -204,7 +206,7 @@ class Terms:
         variables: Sequence[Var],
         holds: Callable[[Sequence[Value | None]], bool],
     ) -> Callable[..., bool]:
-        """Whether a solution, given by the ids of `variables`, satisfies the expression.
+        """Returns a function that tests whether a solution, given by the ids of `variables`, satisfies it.
 
         `holds` is the expression, compiled for these variables.
         """
@@ -219,12 +221,12 @@ class Terms:
         return lambda *ids: holds([value(number) for number in ids])
 
     def by_columns(self, test: ColumnTest, one: Callable[[int], bool]) -> Keep:
-        """A test of many ids: by columns as far as these tell, else one by one."""
+        """Returns a test of many ids: by columns where these suffice, otherwise one by one."""
         return Keep(self.dictionary, test, one)
 
     @staticmethod
     def remembering(test: Callable[[int], bool]) -> Callable[[int], bool]:
-        """The same test of one id, whose outcome is looked up if it was tested before."""
+        """Caches the outcome of a test of one id."""
         known: dict[int, bool] = {}
 
         def remembered(number: int) -> bool:
@@ -240,7 +242,7 @@ class Terms:
     def _of_kind(
         self, mark: str, expression: Call, holds: Callable[[Sequence[Value | None]], bool]
     ) -> Callable[[int], bool]:
-        """A test of the kind of a variable's term, which the first character of its text tells."""
+        """Returns a test of the kind of a variable's term, decided by the first character of its text."""
         text, value = self.dictionary.text, self.value
         if not isinstance(expression.arguments[0], Var):
             return lambda a: holds((value(a),))
@@ -249,7 +251,7 @@ class Terms:
     def _with_number(
         self, expression: Expression, variable: Var, general: Callable[[int], bool]
     ) -> Callable[[int], bool]:
-        """A comparison of one variable with an integer, which parses no value of a natural number."""
+        """Returns a comparison of one variable with an integer; it parses no value of a natural number."""
         match expression:
             case Call(name, (Var() as tested, Constant(term))) if name in RELATIONS:
                 relation = RELATIONS[name]
@@ -271,7 +273,7 @@ class Terms:
     def _comparison(
         self, expression: Expression, variables: Sequence[Var], general: Callable[[int, int], bool]
     ) -> Callable[[int, int], bool]:
-        """A test of two variables; to compare two numbers, it only looks them up."""
+        """Returns a test of two variables; comparing two numbers only looks them up."""
         if not (isinstance(expression, Call) and set(expression.arguments) == set(variables)):
             return general
         mirrored = expression.arguments[0] != variables[0]
@@ -289,7 +291,7 @@ class Terms:
         return compare
 
     def binding(self, expression: Expression, evaluate: Evaluate) -> Callable[..., int]:
-        """The id of the expression's value; UNDEF for an error. `evaluate` is the expression, compiled."""
+        """Returns a function that computes the id of the value; UNDEF for an error."""
         if isinstance(expression, Constant):
             number = self.dictionary.id_of(expression.term)
             return lambda *_: number

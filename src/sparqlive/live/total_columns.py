@@ -1,6 +1,7 @@
-"""Totals of groups by columns: the sums of many values at once, the same as those of the accumulators.
+"""Computes totals of groups by columns: sums of many values at once, equal to those of the accumulators.
 
-Rows are sorted by group; `starts` says where the groups begin. Invariant: sums are exact, beyond 64 bits too.
+Rows are sorted by group; `starts` holds the start of each group. Invariant: sums are exact, also beyond 64
+bits.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from sparqlive.zset.run import Column, Run, RunRows, search
 _WORD = 32
 _MASK = (1 << _WORD) - 1
 _LARGEST_WEIGHTS = 1 << 31
-"""Sums of words with such weights fit in 64 bits."""
+"""Sums of words with weights below this bound fit in 64 bits."""
 
 
 class TypedIds:
@@ -37,12 +38,12 @@ class TypedIds:
         self._texts = TermTexts(terms.dictionary.column(distinct[self._is_bound]))
 
     def column(self, name: str) -> tuple[Any, Any]:
-        """A typed column, and where it has a value."""
+        """Returns a typed column, and a mask of the ids that have a value in it."""
         numbers, is_known = self._texts.typed(name)
         return self._spread(numbers), self._spread(is_known)
 
     def characters(self, chosen: Column) -> Any:
-        """The characters of some of these ids; null where a term is no IRI or literal without escapes."""
+        """Returns the characters of some ids; null except for IRIs and literals without escapes."""
         places = np.cumsum(self._is_bound)[self._places[chosen]] - 1
         return self._texts.contents[0].take(pa.array(places))
 
@@ -53,12 +54,12 @@ class TypedIds:
 
 
 def added(numbers: Column, starts: Column) -> Column:
-    """The sum of the numbers of each group."""
+    """Sums the numbers of each group."""
     return np.add.reduceat(numbers, starts) if len(starts) else np.empty(0, np.int64)
 
 
 def sums_of(values: TypedIds, weights: Column, starts: Column) -> tuple[list[Column], Any]:
-    """The totals of SUM and AVG, and which values are numbers that they leave out."""
+    """Computes the totals of SUM and AVG; marks the values that are numbers but do not fit totals."""
     kinds, is_bound = values.column("kind")
     wholes, is_exact = values.column("whole")
     fractions, _ = values.column("fraction")
@@ -86,7 +87,7 @@ class TotalColumns:
         self._wide = places_of_wide(operator)
 
     def relations_of(self, rows: Run) -> tuple[Run, Run]:
-        """The totals of rows, and those rows that they leave out."""
+        """Returns the totals of rows, and the rows that totals cannot represent."""
         assert rows.weights is not None
         totals, others, size = [], [], self._terms.tuning.sorting_rows
         for start in range(0, max(1, rows.length), size):
@@ -99,7 +100,7 @@ class TotalColumns:
         return _as_run(self._summed(totals)), Run(columns, weights)  # a change may have groups of weight zero
 
     def change_of(self, totals: Relation, delta: Run) -> tuple[RunRows, RunRows]:
-        """The changes of the totals and of the others that a change of the source makes."""
+        """Returns how a change of the source changes the totals and the rows that they cannot represent."""
         change, others = self.relations_of(delta)
         old = self._found(totals, change.columns[: self._width])
         sums = self._summed([old, change.columns])
@@ -109,7 +110,7 @@ class TotalColumns:
         return RunRows(Run.sort(both, signs)), RunRows(others)
 
     def _found(self, totals: Relation, keys: Sequence[Column]) -> list[Column]:
-        """The totals of groups before a change; those without rows have none."""
+        """Returns the totals of groups before a change; groups without rows have none."""
         parts, weights = [[np.empty(0, np.int64)] * totals.arity], [np.empty(0, np.int64)]
         for run in (totals.run, totals.late):
             if run is not None:
@@ -121,7 +122,7 @@ class TotalColumns:
         return list(Run.sort(rows, np.concatenate(weights)).columns)
 
     def _summed(self, parts: Sequence[Sequence[Column]]) -> list[Column]:
-        """The sums of totals by group; the parts are sums of wide numbers in any form."""
+        """Sums totals by group; the parts hold sums of wide numbers in any form."""
         columns = [np.concatenate(several) for several in zip(*parts, strict=True)]
         keys, sums = columns[: self._width], columns[self._width :]
         starts = np.zeros(min(1, len(sums[0])), np.int64)
@@ -135,7 +136,7 @@ class TotalColumns:
         return made
 
     def _totals(self, columns: Sequence[Column], weights: Column) -> tuple[list[Column], Any]:
-        """The totals of sorted rows, and which of these they leave out."""
+        """Computes the totals of sorted rows, and marks the rows that totals cannot represent."""
         length = len(weights)
         starts, is_other = np.zeros(min(1, length), np.int64), np.zeros(length, bool)
         if self._width and length:
@@ -158,7 +159,7 @@ class TotalColumns:
 
 
 def _wide_sums(numbers: Column, weights: Column, starts: Column) -> tuple[Column, Column]:
-    """The sums of numbers of 64 bits times weights."""
+    """Sums products of 64-bit numbers and weights."""
     if np.abs(weights).sum() >= _LARGEST_WEIGHTS:
         exact = np.add.reduceat(numbers.astype(object) * weights, starts)
         return np.array([n // HALF for n in exact], np.int64), np.array([n % HALF for n in exact], np.int64)
@@ -168,14 +169,14 @@ def _wide_sums(numbers: Column, weights: Column, starts: Column) -> tuple[Column
 
 
 def _halves(high: Column, low: Column) -> tuple[Column, Column]:
-    """Sums of halves in the form of `halves`: the rest has the sign of the sum."""
+    """Returns sums of halves in the form of `halves`: the remainder has the sign of the sum."""
     high, low = high + (low >> 48), low & (HALF - 1)
     is_rounded_down = (high < 0) & (low > 0)
     return high + is_rounded_down, low - HALF * is_rounded_down
 
 
 def _fresh(keys: Sequence[Column]) -> Any:
-    """Which of sorted rows differ from the row before."""
+    """Marks the sorted rows that differ from the row before."""
     fresh = np.zeros(len(keys[0]), bool)
     fresh[0] = True
     for key in keys:
@@ -184,7 +185,7 @@ def _fresh(keys: Sequence[Column]) -> Any:
 
 
 def _places(run: Run, keys: Sequence[Column]) -> Column:
-    """The places of the rows that begin with one of the keys."""
+    """Returns the indexes of the rows that begin with one of the keys."""
     if not keys:
         return np.arange(run.length)
     count = len(keys[0])

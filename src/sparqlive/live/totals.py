@@ -1,10 +1,11 @@
-"""The state of groups that follow from totals: one row of totals per group, and the rows they leave out.
+"""Keeps the state of groups that follow from totals: one row of totals per group, and the other rows.
 
-A change reads the row of each group that it touches, and no rows of the source. `others` has the rows of the
-source with a number that totals leave out (`sparql/aggregates.py`): a group that has some adds them when it
-first changes. Large changes, and first contents, are summed by columns. Beyond a number of groups, those in
-memory are given up, and read again when they change. Invariants: `totals` and `others` are as before the
-epoch until `commit`; a group without an entry here has all of its rows in runs, and none in an overlay.
+A change reads the totals of each group that it touches, and no rows of the source. `others` stores the source
+rows with a number that totals cannot represent (`sparql/aggregates.py`); a group that has such rows adds them
+when it first changes. Large changes, and initial contents, are summed by columns. If too many groups are in
+memory, they are dropped, and read again when they change. Invariants: `totals` and `others` keep the state
+before the epoch until `commit`; a group that is not in memory has all of its rows in runs, and none in an
+overlay.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ Rows = Mapping[Row, int] | Run
 
 
 def state(operator: op.Group, terms: Terms) -> Grouped:
-    """The state of a Group."""
+    """Creates the state of a Group."""
     return (TotalGroups if operator.follows_from_totals else Groups)(operator, terms)
 
 
 class _Known:
-    """A group in memory, its row and its totals, or None; and the totals after the epoch."""
+    """A group in memory, its row and its totals, or None; and its totals after the epoch."""
 
     __slots__ = ("group", "next", "row", "totals")
 
@@ -56,25 +57,25 @@ class TotalGroups(Grouped):
         self._change: Mapping[Row, int] = {}
         self._carried = False
         self._staged: tuple[Mapping[Row, int], Mapping[Row, int]] | None = None
-        """The changes of the two relations in the current epoch, once they are known."""
+        """The changes of the two relations in the current epoch, once they are computed."""
 
     def load(self, rows: Rows) -> None:
-        """Takes the content of the source."""
+        """Loads the content of the source."""
         self.take(*map(Relation, (self.totals.arity, self.others.arity), self._relations_of(rows)))
 
     def take(self, totals: Relation, others: Relation) -> None:
-        """Takes stored rows, and forgets those that it had."""
+        """Replaces the stored rows."""
         self.totals, self.others = totals, others
         self.begin()
 
     def begin(self) -> None:
-        """Begins with the stored rows, and without groups in memory; between epochs."""
+        """Resets to the stored rows, without groups in memory; between epochs."""
         self._groups = {}
         self.totals.merge()
         self.others.merge()
 
     def _relations_of(self, rows: Rows) -> tuple[Rows, Rows]:
-        """The totals of a content of the source, and its rows that they leave out."""
+        """Returns the totals of a content of the source, and the rows that totals cannot represent."""
         if isinstance(rows, RunRows):
             rows = rows.run
         if isinstance(rows, Run):
@@ -90,7 +91,7 @@ class TotalGroups(Grouped):
         return totals, self._others_among(rows, with_others)
 
     def _others_among(self, rows: Mapping[Row, int], keys: set[Row]) -> dict[Row, int]:
-        """Those of some rows that totals leave out, given the groups that may have some."""
+        """Returns the rows that totals cannot represent, given the groups that may have some."""
         if not keys:
             return {}
         key_width, has_others = self._width, self._grouping.has_others
@@ -99,7 +100,7 @@ class TotalGroups(Grouped):
     # Single groups
 
     def _state_of(self, key: Row) -> _Known:
-        """A group, created from its stored totals if it is not in memory yet."""
+        """Returns a group, created from its stored totals if it is not in memory."""
         known = self._groups.get(key)
         if known is None:
             totals = _only(beginning(self.totals, key))
@@ -121,13 +122,13 @@ class TotalGroups(Grouped):
         self._change, self._carried, self._staged = delta, False, None
 
     def stage_content(self, rows: Rows) -> None:
-        """Stages the change to another content of the source."""
+        """Stages the difference between the source's rows and a new content."""
         totals, others = self._relations_of(rows)
         self._change, self._carried = {}, False
         self._staged = _change_to(self.totals, totals), _change_to(self.others, others)
 
     def carry(self, delta: Mapping[Row, int]) -> Mapping[Row, int]:
-        """Cost: one lookup per group that is not in memory, one update of accumulators per changed row."""
+        """Updates the groups. Cost: one lookup per group not in memory, one update per changed row."""
         self.stage(delta)
         key_width, known_group, add = self._width, self._state_of, self._grouping.add
         touched: dict[Row, _Known] = {}
@@ -151,7 +152,7 @@ class TotalGroups(Grouped):
         return result
 
     def staged(self) -> tuple[Mapping[Row, int], Mapping[Row, int]]:
-        """The changes of totals and others in the current epoch."""
+        """Returns the changes of totals and others in the current epoch."""
         if self._staged is None:
             change = self._change
             if not self._carried and isinstance(change, RunRows) and len(change) >= self._tuning.column_rows:
@@ -197,7 +198,7 @@ class TotalGroups(Grouped):
         self._change, self._touched, self._carried, self._staged = {}, {}, False, None
 
     def rollback(self) -> None:
-        """Gives up the groups in memory, which are read again: rare and always correct."""
+        """Drops the groups in memory; they are read again on demand. Rollbacks are rare."""
         self._end()
         self.begin()
 
@@ -207,11 +208,11 @@ class TotalGroups(Grouped):
         return Kept(self.totals.parts, self.totals.size()[0], are_totals=True)
 
     def given(self) -> Iterable[Row]:
-        """The rows of the groups in memory, which are taken back when a group changes."""
+        """The current rows of the groups in memory, which are retracted when a group changes."""
         return (known.row for known in self._groups.values() if known.row is not None)
 
     def content(self) -> Iterable[tuple[Row, int]]:
-        """The groups before the epoch."""
+        """Yields the groups before the epoch."""
         others: dict[Row, dict[Row, int]] = {}
         for row, weight in self.others.items():
             others.setdefault(row[: self._width], {})[row] = weight
@@ -237,6 +238,6 @@ def _change_to(relation: Relation, rows: Rows) -> Mapping[Row, int]:
 
 
 def _only(rows: Mapping[Row, int]) -> Row | None:
-    """The one row of a group, if it has rows."""
+    """Returns the only row of a group, if it has rows."""
     assert len(rows) <= 1, "a group has one row of totals"
     return next(iter(rows), None)

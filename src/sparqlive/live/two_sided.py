@@ -1,8 +1,8 @@
-"""OPTIONAL, EXISTS and MINUS: ΔA tested against B from the left, A' ⋈ flips from the right (Theorem 4.6).
+"""Evaluates OPTIONAL, EXISTS and MINUS: ΔA tested against B, and A' ⋈ flips (Theorem 4.6).
 
-If the shared variables are always bound on both sides, they are the keys of flips. Otherwise the keys are
-whole left solutions: each left solution that is compatible with a changed right one is tested before and
-after, which covers all schemas at once (the paper's chain over schemas, §4.5.3).
+If the shared variables are always bound on both sides, they are the keys of flips. Otherwise whole left
+solutions are the keys: each left solution that is compatible with a changed right one is tested before and
+after. This covers all schemas at once (the paper's chain over schemas, §4.5.3).
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def loop(attach: Attach, compiler: Compiler, f: Function, node: Node, state: Sta
 
 
 def up(attach: Attach, compiler: Compiler, f: Function, node: Node, changed: int, point: Point) -> None:
-    """Continues from a changed left solution: ΔA is tested against B in the state that the rule says."""
-    assert changed == 0, "changes of the right side are gathered"
+    """Continues from a changed left solution: ΔA is tested against B in the state that the rule names."""
+    assert changed == 0, "changes of the right side are collected"
     term = node.operator.delta_term(changed)
     assert isinstance(term, Outer | Tested)
     attach(compiler, f, node, term.right.state, point)
 
 
 def tester(compiler: Compiler, node: Node, state: State, env: Env) -> str:
-    """A call that returns whether the left solution in `env` has a match on the right."""
+    """Writes a call that returns whether the left solution in `env` has a match on the right."""
     operator, right = node.operator, node.children[1]
     assert isinstance(operator, op.TwoSided)
     condition = operator.condition if isinstance(operator, op.LeftJoin) else None
@@ -74,7 +74,7 @@ def testers(compiler: Compiler, node: Node, env: Env) -> tuple[str, str]:
 def _with_common_variable(
     compiler: Compiler, f: Function, operator: op.Semi, right: Node, state: State, env: Env
 ) -> None:
-    """Compares solutions value by value, for MINUS if they may have no bound variable in common."""
+    """Compares solutions value by value, for MINUS where they may have no bound variable in common."""
     columns = right.operator.variables
     rows = compiler.rows_of(f, right, state, env, columns, raw=True)
     own = {v: f.fresh() for v in columns}
@@ -86,7 +86,7 @@ def _with_common_variable(
 def _pairwise(
     env: Env, own: dict[Var, str], right: op.Operator, domain: tuple[Var, ...]
 ) -> tuple[list[str], str]:
-    """Tests that two solutions agree, and that they have a variable of the domain in common."""
+    """Writes tests that two solutions agree, and that they have a variable of the domain in common."""
     agree = []
     for variable, name in own.items():
         if variable in env:
@@ -101,7 +101,7 @@ def _pairwise(
 
 
 def flips_with(compiler: Compiler, f: Function, node: Node, left_state: State, on_flip: OnFlip) -> None:
-    """Writes A' ⋈ flips(B, ΔB) over the gathered change of the right side."""
+    """Writes A' ⋈ flips(B, ΔB) over the collected change of the right side."""
     operator = node.operator
     assert isinstance(operator, op.Semi | op.Mark)
     keys = operator.flip_keys
@@ -122,7 +122,7 @@ def flips_with(compiler: Compiler, f: Function, node: Node, left_state: State, o
     env = {v: Local(f.fresh(), True) for v in keys}
     with f.block(f"for {tuple_of([env[v].name for v in keys])}, sign in signs.items()"):
         was, now = testers(compiler, node, env)
-        # A removed row existed before, and an added row exists now: neither needs a test.
+        # A removed row existed before, and an added row exists now, so neither needs a test.
         f.line(f"was, now = sign != 2 or {was}, sign != 1 or {now}")
         with f.block("if was != now"):
             left = node.children[0]
@@ -134,9 +134,9 @@ def whole_row_flips(
     compiler: Compiler, f: Function, node: Node, left_state: State,
     on_row: Callable[[Compiler, Function, Node, Env], None],
 ) -> None:  # fmt: skip
-    """Gathers the left solutions that are compatible with a changed right one; tests each before and after.
+    """Collects the left solutions that are compatible with a changed right one; tests each before and after.
 
-    `touched` maps a left solution to its weight and to the changed matches.
+    `touched` maps a left solution to its weight and the changed matches.
     """
     operator = node.operator
     assert isinstance(operator, op.TwoSided)

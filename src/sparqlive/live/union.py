@@ -1,4 +1,4 @@
-"""UNION: writes the code that follows once for each part."""
+"""Evaluates UNION: writes the code that follows once per part."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""LIMIT and OFFSET: keeps the first of the source's rows in order; a change moves rows across the edges.
+"""Evaluates LIMIT and OFFSET: keeps the first source rows in order; a change moves rows across the edges.
 
-All rows are a relation by ids. The *head* are the rows of the window and some more, in order, as the byte
-strings of `plan/sort_keys.py`, so that comparisons need no terms. When deletions have used up the surplus,
-the next head is found among all rows, by columns. Windows for each of several keys keep all rows in the head.
-Invariants: a row of the head has one entry per copy, up to the end of the window; while there are rows after
-the head, it reaches beyond the window's end; `relation` is as before the epoch until `commit`.
+A relation stores all rows by ids. The *head* is the window and some spare rows after it, in order, as the
+byte strings of `plan/sort_keys.py`, so that comparisons need no terms. When deletions have used up the spare
+rows, the next head is selected from all rows by columns. A window per key keeps all of its rows in the head.
+Invariants: a row of the head has one entry per copy, up to the end of the window; if there are rows after the
+head, it reaches beyond the window's end; `relation` keeps the state before the epoch until `commit`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from sparqlive.zset.run import Column, Run
 from sparqlive.zset.zset import without_zeros
 
 _MOST_SPARE = 3
-"""A head is cut when it has so many times the rows that it began with."""
+"""A head is cut when it has grown beyond this multiple of its initial rows."""
 _SAMPLE = 1_000
-_OBJECT_BYTES = 33 + 8  # of a byte string, and a reference to it
+_OBJECT_BYTES = 33 + 8  # a byte string and a reference to it
 
 
 class OrderedRows:
-    """The rows of a window's source. A change costs a search in the head."""
+    """The rows of a window's source. A change costs a binary search in the head."""
 
     def __init__(self, operator: op.Window, terms: Terms) -> None:
         self._operator, self._terms, self._tuning = operator, terms, terms.tuning
@@ -49,7 +49,7 @@ class OrderedRows:
         self.relation = Relation(len(operator.source.variables), tuning=terms.tuning)
         self._head = _Head()
         self._before: _Head | None = None
-        """The head before the epoch, if another one was read in it."""
+        """The head before the epoch, if the epoch has replaced it."""
         self.pending: Mapping[Row, int] = {}
         self._carried = False
 
@@ -57,14 +57,14 @@ class OrderedRows:
         self.take(Relation(self.relation.arity, rows, self._tuning))
 
     def take(self, relation: Relation) -> None:
-        """Takes stored rows."""
+        """Replaces the stored rows."""
         self.relation = relation
         self._head = self._head_of(relation)
 
     # The head
 
     def _size_of(self, rows: int) -> int:
-        """How many rows a head begins with."""
+        """Returns the initial number of rows in a head."""
         return self._most + max(self._tuning.spare_rows, rows // self._tuning.rows_to_spare)
 
     def _head_of(self, relation: Relation) -> _Head:
@@ -84,7 +84,7 @@ class OrderedRows:
         return found
 
     def _first(self, relation: Relation, size: int) -> list[tuple[bytes, int]]:
-        """The entries of the first rows of all, with their weights."""
+        """Returns the entries of the first rows of the relation, with their weights."""
         width = relation.arity
         waiting: list[Block] = []
         count = 0
@@ -99,7 +99,7 @@ class OrderedRows:
         return sorted(entries)[:size]
 
     def _among_first(self, rows: Block, size: int) -> Block:
-        """The first rows, and at most as many others."""
+        """Returns a block with the first rows, and at most as many others."""
         rows = first_of(self._operator, self._terms, rows, size)
         if len(rows.weights) <= 2 * size:
             return rows
@@ -110,7 +110,7 @@ class OrderedRows:
         return self._terms.orders(ids)
 
     def _entries_of(self, rows: Mapping[Row, int]) -> Iterator[tuple[bytes, int]]:
-        """The entries of rows with their weights; those of many rows are made by columns."""
+        """Yields the entries of rows with their weights; those of many rows are computed by columns."""
         if len(rows) < self._tuning.column_rows:
             return ((self._places.entry(row), weight) for row, weight in rows.items())
         return chain.from_iterable(
@@ -148,7 +148,7 @@ class OrderedRows:
         self.pending, self._carried, self._before = {}, False, None
 
     def _take(self, delta: Mapping[Row, int]) -> dict[Row, int]:
-        """Applies a change; returns the change of the window."""
+        """Applies a change, and returns the change of the window."""
         is_used_up = self._is_used_up_by(delta)
         most = max(self._tuning.column_rows, self._most)
         if is_used_up or (not self._places.key_width and len(delta) > most):
@@ -167,7 +167,7 @@ class OrderedRows:
         return without_zeros(change)
 
     def _is_used_up_by(self, delta: Mapping[Row, int]) -> bool:
-        """Whether too little of the head may be left after a change, while there are rows after it."""
+        """Returns whether a change may leave too little of the head, while there are rows after it."""
         head = self._head
         if head.last is None:
             return False
@@ -178,7 +178,7 @@ class OrderedRows:
         return left < -sum(weight for entry, weight in self._entries_of(gone) if entry <= head.last)
 
     def _take_many(self, delta: Mapping[Row, int], is_used_up: bool) -> dict[Row, int]:
-        """Applies a change by the rows before the edges, before and after it."""
+        """Applies a large change: compares the rows before the edges before and after it."""
         change = dict(delta) if self._end is None else {}
         self._count_edges(change, -1)
         if is_used_up:
@@ -228,7 +228,7 @@ class OrderedRows:
         entries.remove(entry)
 
     def _range(self, entry: bytes) -> tuple[int, int]:
-        """The range of the rows with the same key."""
+        """Returns the range of entries with the same key."""
         width, entries = self._places.key_width, self._head.entries
         if not width:
             return 0, len(entries)
@@ -257,7 +257,7 @@ class OrderedRows:
 
     @contextmanager
     def _as_before(self) -> Iterator[None]:
-        """Context in which the head is that before the current epoch."""
+        """Context in which the head is the one before the current epoch."""
         if not self._carried:
             yield
             return
@@ -273,7 +273,7 @@ class OrderedRows:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, estimated from a sample of the rows."""
+        """Estimates the memory in bytes from a sample of the rows."""
         entries = self._head.entries
         sample = list(islice(entries, _SAMPLE))
         size = sum(map(len, sample)) / len(sample) if sample else 0
@@ -281,9 +281,9 @@ class OrderedRows:
 
 
 class _Head:
-    """The first rows in order: entries, and the weights of those that have another one than one.
+    """The first rows in order: entries, and the weights other than one.
 
-    `last`: rows after this entry are not in it; None if all rows are.
+    `last`: rows after this entry are not in the head; None if it holds all rows.
     """
 
     def __init__(self) -> None:
@@ -292,7 +292,7 @@ class _Head:
         self.last: bytes | None = None
 
     def weigh(self, entry: bytes, weight: int, most: int) -> int:
-        """Changes the weight of an entry; returns how many copies of it are to be added, or removed."""
+        """Changes the weight of an entry; returns the copies to add, or to remove if negative."""
         old = self.weights.get(entry) or int(entry in self.entries)
         new = old + weight
         assert new >= 0, "a row is removed more often than it occurs"
@@ -314,7 +314,7 @@ class _Head:
                 self.entries.remove(entry)
 
     def cut(self, size: int) -> None:
-        """Keeps so many entries, and other copies of the last one."""
+        """Keeps this many entries, and further copies of the last one."""
         self.last = self.entries[size - 1]
         end = self.entries.bisect_right(self.last)
         self.entries = SortedList(self.entries[:end])
@@ -329,13 +329,13 @@ class _Head:
 def in_order(
     rows: Iterable[tuple[Row, int]], variables: Sequence[Var], order: op.Order, terms: Terms
 ) -> list[tuple[Row, int]]:
-    """Rows in the order of ORDER BY; ties are broken as in a window."""
+    """Sorts rows as ORDER BY says; ties are broken as in a window."""
     place: Callable[[Row], bytes] = Places(variables, order, terms.order).entry
     return sorted(rows, key=lambda item: place(item[0]))
 
 
 def order_of(columns: Sequence[Column], variables: Sequence[Var], order: op.Order, terms: Terms) -> Column:
-    """The positions of rows, given as columns, in the order of `in_order`."""
+    """Returns the positions of rows, given as columns, in the order of `in_order`."""
     keys = []
     for variable, descending in order:
         rank = _codes(
@@ -356,7 +356,7 @@ def order_of(columns: Sequence[Column], variables: Sequence[Var], order: op.Orde
 
 
 def _codes(ids: Column, keys_of: Callable[[Column], Sequence[Any]]) -> Column:
-    """Numbers that compare like the keys of ids."""
+    """Returns numbers that compare like the keys of ids."""
     distinct, places = np.unique(ids, return_inverse=True)
     keys = keys_of(distinct)
     codes, code, before = np.zeros(len(keys), dtype=np.int64), 0, None

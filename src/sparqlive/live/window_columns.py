@@ -1,7 +1,7 @@
-"""The first rows of an order among many, for a query that is asked once: candidates are chosen by columns.
+"""Selects candidates for the first rows of an order by columns, for a one-off query over many rows.
 
-Only the first sort key is looked at, and only if all its values are of one kind: numbers, dates, date-times,
-or strings. Invariant: no row is dropped that may be among the first.
+Reads only the first sort key, and only if all of its values are of one kind: numbers, dates, date-times, or
+strings. Invariant: a row that may be among the first is never dropped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparqlive.zset.relation import Row
 
 
 def candidates(operator: op.Window, terms: Terms, blocks: Iterable[Block]) -> Iterator[tuple[Row, int]]:
-    """The rows that may be in a window with order and limit: the first of all are first in their part."""
+    """Yields the rows that may be in an ordered window with a limit, from parts of the rows."""
     waiting: list[Block] = []
     for block in blocks:
         waiting.append(block)
@@ -40,7 +40,7 @@ def _candidates(operator: op.Window, terms: Terms, blocks: Iterable[Block]) -> I
 
 
 def first_of(operator: op.Window, terms: Terms, rows: Block, most: int) -> Block:
-    """The rows that may be among the first ones."""
+    """Returns the rows that may be among the first."""
     if not operator.order or not 0 < most < len(rows.weights):
         return rows
     variable, is_descending = operator.order[0]
@@ -53,7 +53,7 @@ def first_of(operator: op.Window, terms: Terms, rows: Block, most: int) -> Block
 
 
 def _among_first(terms: TermTexts, places: Any, most: int, is_descending: bool) -> Any | None:
-    """Which distinct terms may be among the first; None if kinds differ. `places`: those of all rows."""
+    """Marks the distinct terms that may be among the first; None if kinds differ. `places`: term per row."""
     kinds = terms.kinds
     kind = kinds[0]
     if (kinds <= DOUBLE).all() and not (kinds == INTEGER).all():
@@ -78,7 +78,7 @@ def _among_first(terms: TermTexts, places: Any, most: int, is_descending: bool) 
 
 
 def _first_texts(texts: pa.Array, most: int, is_descending: bool) -> Any | None:
-    """Which distinct texts may be among the first. Each is in a row, so there are enough before others."""
+    """Marks the distinct texts that may be among the first; each occurs in at least one row."""
     if len(texts) <= most:
         return None
     direction = "descending" if is_descending else "ascending"
