@@ -1,7 +1,7 @@
-"""The base: quads in whole sorted orders that never change, under the changes that came later.
+"""The base: quads in whole sorted orders that never change; later changes are stored above it.
 
-Owns the protocol that a store's mapped orders have (`store/quad_maps.py`), and the base without quads.
-Nothing in a base exists per graph, and per predicate only an entry in a table.
+Owns the protocol that a store's mapped orders implement (`store/quad_maps.py`), and the base without quads.
+A base holds one table entry per predicate, and nothing per graph.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ POSITIONS: dict[WholeOrder, tuple[int, int, int, int]] = {
     "gpso": (GRAPH, PREDICATE, SUBJECT, OBJECT),
     "gpos": (GRAPH, PREDICATE, OBJECT, SUBJECT),
 }
-"""The positions of a quad in the order of a row."""
+"""The positions of a quad's terms in each order."""
 
 
 class Base(Protocol):
@@ -31,7 +31,7 @@ class Base(Protocol):
 
     size: int
     is_mapped: bool
-    """Whether all orders can be read without sorting, and take no memory."""
+    """Whether all orders are mapped: they need no sorting and no memory."""
     is_mixed: bool
     """Whether some predicate has quads in several graphs."""
 
@@ -55,7 +55,7 @@ class Base(Protocol):
 
 
 class NoBase:
-    """The base of a session in memory, and of an empty store: all quads came later."""
+    """The base of a session in memory, and of an empty store: all quads are later changes."""
 
     size = 0
     is_mapped = False
@@ -77,26 +77,26 @@ class NoBase:
         return None
 
     def whole(self, order: WholeOrder) -> Run:
-        raise AssertionError("orders in memory are made of all parts")
+        raise AssertionError("orders in memory are built from the parts")
 
 
-# Equal top bits of more values than this are put in order by a stable sort of all.
+# If more values than this have equal top bits, all values are sorted by a stable sort.
 _MOST_REPAIRED = 1_000
 
 
 def turned(run: Run) -> Run:
-    """The run with its first two columns exchanged. It is sorted by the second of them already."""
+    """Swaps the first two columns of a run. It is already sorted by the column that becomes the second."""
     firsts, seconds, *others = run.columns
     order = _order_of(seconds)
     return Run([seconds[order], firsts[order], *(column[order] for column in others)])
 
 
 def _order_of(values: Column) -> Column:
-    """The places of the values in their order, equal ones as they come.
+    """The positions of the values in sorted order; equal values keep their order.
 
-    Plain numbers are sorted several times faster than places. So the top bits of each value are sorted
-    together with its place. Ids are hashes: hardly ever do two of them differ only in their other bits, and
-    these are put in order afterwards.
+    NumPy sorts plain numbers several times faster than positions. So each value's top bits are sorted
+    together with its position. Ids are hashes, so values that differ only in the other bits are rare; they
+    are sorted afterwards.
     """
     place_bits = max(1, (len(values) - 1).bit_length())
     below = np.uint64((1 << place_bits) - 1)

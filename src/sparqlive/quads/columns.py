@@ -1,4 +1,4 @@
-"""Quads as columns: what a scope covers of a part, tables for bulk backends, whole orders, growing pieces."""
+"""Quads as columns: parts within a scope, tables for bulk backends, whole orders, and growing pieces."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _NO_COLUMN = np.empty(0, np.int64)
 
 
 class PairTable(NamedTuple):
-    """Quads of one predicate as columns. `graph` is the one that all are in, or a column.
+    """Quads of one predicate as columns. `graph` is the graph of all of them, or a column.
 
-    `deleted`: those that are no more, as columns of subjects, objects and, with several graphs, graphs.
+    `deleted`: deleted quads, as columns of subjects, objects and, with several graphs, graphs.
     """
 
     predicate: int
@@ -69,7 +69,7 @@ def size_of(part: PartReader, scope: Scope, after: bool = False) -> int:
 
 
 def as_columns(rows: Iterable[Sequence[int]]) -> Iterator[Sequence[Column]]:
-    """Rows as columns, some at a time."""
+    """Converts rows to columns, a bounded number at a time."""
     remaining, size = iter(rows), DEFAULT.first_piece_rows
     while part := list(islice(remaining, size)):
         yield list(np.array(part, dtype=np.int64).T)
@@ -96,7 +96,7 @@ def tables_of(reader: Reader, scope: Scope, predicate: int | None, after: bool) 
 def _table(
     part: PartReader, scope: Scope, columns: Sequence[Column], deleted: Sequence[Column] = ()
 ) -> Iterator[PairTable]:
-    """Quads of a part as a table, unless the scope covers none of them."""
+    """The quads of a part as a table; none if the scope covers none of them."""
     subjects, objects, *graphs = columns
     gone = deleted if deleted and len(deleted[0]) else None
     if part.graph is not None and part.is_single:
@@ -111,7 +111,7 @@ def _table(
 
 
 def whole_order(base: Base, parts: Iterable[PartReader], order: WholeOrder, key_length: int) -> KeyedRelation:
-    """All quads of a mapped base in an order, with the changes that parts have after it."""
+    """All quads of a mapped base in an order, with the later changes of the parts."""
     relation = KeyedRelation(4, key_length, base.whole(order))
     *columns, weights = _as_quads(((part, *_changes_of(part, base)) for part in parts), order)
     if len(weights):
@@ -140,7 +140,7 @@ def sorted_run(parts: Iterable[PartReader], order: WholeOrder) -> Run:
 def _as_quads(
     parts: Iterable[tuple[PartReader, Sequence[Column], Column]], order: WholeOrder
 ) -> list[Column]:
-    """Columns of parts, with and without graphs, as columns of quads in an order; and one of weights."""
+    """Converts columns of parts, with or without graphs, to columns of quads in an order, and weights."""
     found = [(part, columns, weights) for part, columns, weights in parts if len(columns[0])]
     sizes = [len(columns[0]) for _, columns, _ in found]
     graphs = np.repeat(np.array([part.graph or 0 for part, _, _ in found], np.int64), sizes)

@@ -1,10 +1,9 @@
 """The quads of a session, for plans to read and epochs to change.
 
-Owns a base that never changes, a part for each predicate that was changed or that plans read, the whole
-orders that lookups without a predicate need, the staged changes by scope, and the snapshots that others read.
-Nothing exists per graph. Invariants: each quad occurs once; `stage` receives only effective changes; staged
-changes are visible to `after`, and discarded by `rollback`; a snapshot is given what an epoch changes before
-the epoch is committed.
+Owns a base that never changes, a part for each predicate that changed or that plans read, the whole orders
+for lookups without a predicate, the staged changes by scope, and the snapshots. Nothing exists per graph.
+Invariants: each quad occurs once; `stage` receives only effective changes; staged changes are visible to
+`after`, and discarded by `rollback`; before an epoch commits, snapshots keep the parts that it changes.
 """
 
 from __future__ import annotations
@@ -44,23 +43,23 @@ class Quads:
         self.tuning = tuning
         self.base: Base = NoBase()
         self._load: Callable[[], tuple[Base, ColumnRows]] | None = None
-        """Gives the base and the changes after it, when something is first read or changed."""
+        """Returns the base and the changes after it; called at the first read or change."""
         self._is_loading = False
         self._is_blank = True
-        """Whether what it will load has no quads, not even deleted ones."""
+        """Whether the quads to be loaded are none, not even deleted ones."""
         self._parts: dict[int, Part] = {}
         self._touched: list[Part] = []
         self._many_graphs = False, 0
-        """Whether there are many graphs, and how many quads there were when that was looked at."""
+        """Whether there are many graphs, and the number of quads when this was last checked."""
         self._is_split = False
         """Whether some part has, or had, quads in several graphs."""
         self._orders: dict[tuple[WholeOrder, int], KeyedRelation] = {}
         self._single: dict[int, Scope] = {}
         self._plural: set[Scope] = set()
         self._readers: dict[tuple[Any, ...], Any] = {}
-        """What plans were given, by how they asked."""
+        """The readers of plans, by their parameters."""
         self._passing: dict[tuple[Any, ...], MergedPairs] = {}
-        """What generated code asked for while it ran."""
+        """The readers that generated code needed while it ran."""
         self._snapshots: WeakSet[Snapshot] = WeakSet()
         self._last: Snapshot | None = None
         """The snapshot of the current epoch, which all queries share until the next one."""
@@ -69,16 +68,16 @@ class Quads:
         self.size = 0
         self._staged_size = 0
         self.snapshot_lock = threading.RLock()
-        """Held while a snapshot reads what may change, and while that changes."""
+        """Held while a snapshot reads mutable state, and while that state changes."""
 
     # Parts and orders
 
     def _read(self) -> None:
-        """Reads the base that was attached."""
+        """Loads the attached base."""
         with self.snapshot_lock:
             if self._load is None or self._is_loading:
                 return
-            self._is_loading = True  # others wait for the lock until all of it is there
+            self._is_loading = True  # other threads wait for the lock until everything is loaded
             try:
                 self.base, changes = self._load()
                 self._apply_unseen(changes)
@@ -87,7 +86,7 @@ class Quads:
                 self._is_loading = False
 
     def _apply_unseen(self, changes: ColumnRows) -> None:
-        """Applies the changes after a new base, which plans have seen."""
+        """Applies the changes after a new base; plans have processed them already."""
         self._stage_parts(changes)
         for (order, _), relation in self._orders.items():
             self._stage_order(relation, POSITIONS[order], changes)
@@ -133,16 +132,16 @@ class Quads:
             yield Part(name, self.base, self.tuning) if found is None else found
 
     def live_part(self, predicate: int) -> Part | None:
-        """The quads of a predicate that changed, or that plans read."""
+        """The quads of a predicate, if they changed or plans read them."""
         return self._parts.get(predicate)
 
     def live_predicates(self) -> list[int]:
-        """The predicates with such a part."""
+        """The predicates that changed, or that plans read."""
         return list(self._parts)
 
     @property
     def is_wide(self) -> bool:
-        """Whether there are so many predicates that lookups without one should not visit each."""
+        """Whether there are too many predicates for a lookup to visit each."""
         if self._load is not None:
             self._read()
         predicates = len(self._parts) + len(self.base.predicates())
@@ -157,7 +156,7 @@ class Quads:
 
     @property
     def has_many_graphs(self) -> bool:
-        """Whether looking up the quads of one graph is worth an order; looked at again as quads double."""
+        """Whether looking up the quads of one graph is worth an order; checked again as quads double."""
         is_so, size = self._many_graphs
         if not is_so and self.size > 2 * size:
             with self.snapshot_lock:
@@ -166,7 +165,7 @@ class Quads:
         return is_so
 
     def ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
-        """All quads in an order, with the first positions as the key; kept from the first call on."""
+        """All quads in an order, with the first positions as the key; created at the first call."""
         found = self._orders.get((order, key_length))
         if found is None:
             with self.snapshot_lock:
@@ -244,7 +243,7 @@ class Quads:
         return bool(self._single or self._plural or self._readers)
 
     def watch(self, scope: Scope) -> None:
-        """Lists staged changes for this scope too, from now on."""
+        """From now on, also lists staged changes for this scope."""
         if scope.kind == "one":
             graph = own_graph(scope)
             assert graph is not None
@@ -278,12 +277,12 @@ class Quads:
         if isinstance(graph, Scope):
             return MergedPairs(self, part, graph, is_inverse)
         pairs = part.in_graph(graph)
-        if self._changes:  # then a new relation has pending rows
+        if self._changes:  # a new relation then has pending rows
             self._touched.append(part)
         return pairs.backward() if is_inverse else pairs.forward
 
     def pairs_if_any(self, graph: int | Scope, predicate: int) -> MergedPairs:
-        """Like `pairs`, for a predicate known only at run time; keeps nothing for long."""
+        """Like `pairs`, for a predicate known only at run time; kept until the next epoch."""
         return self._passed(graph, predicate, is_inverse=False)
 
     def inverse_if_any(self, graph: int | Scope, predicate: int) -> MergedPairs:
@@ -331,7 +330,7 @@ class Quads:
         return found
 
     def delta(self, kind: Kind, scope: Scope) -> Delta:
-        """The nodes or names of a scope that come and go with the staged batch."""
+        """The nodes or names that the staged batch adds to a scope or removes from it."""
         leaf = self.nodes(scope) if kind == "nodes" else self.names(scope)
         return leaf.delta(self.staged.get(scope, ()))
 
@@ -344,65 +343,65 @@ class Quads:
             return iter([*tables_of(self, scope, predicate, after)])
 
     def raw_changes(self, scope: Scope) -> Sequence[Change]:
-        """The staged changes of the graphs of a scope, which are not merged."""
+        """The staged changes in the graphs of a scope, without merging them."""
         if type(self._changes) is ColumnRows:
             return self._changes.take(scope.covered(self._changes.columns[GRAPH]))
         return [change for change in self._changes if scope.covers(change[GRAPH])]
 
     # Changing
 
-    def effective(self, wanted: Mapping[Quad, int]) -> list[Change]:
+    def effective(self, requested: Mapping[Quad, int]) -> list[Change]:
         """The effective changes among quads to insert (+1) or delete (-1)."""
         if self._load is not None:
             self._read()
-        known = self._parts.get
+        part_of = self._parts.get
         changes: list[Change] = []
-        for quad, weight in wanted.items():
+        for quad, weight in requested.items():
             subject, predicate, object_, graph = quad
-            part = known(predicate) or self.part(predicate)
+            part = part_of(predicate) or self.part(predicate)
             if part is None:
-                there = False
+                exists = False
             else:
                 forward = part.pairs.forward
                 if forward.arity == 3:
-                    there = forward.has_before(subject, (object_, graph))
+                    exists = forward.has_before(subject, (object_, graph))
                 elif graph != part.graph:
-                    there = False
-                else:  # KeyedRelation.has_before, inlined: this is most of the cost of a batch
+                    exists = False
+                else:  # inlines KeyedRelation.has_before: most of the cost of a batch
                     changed = forward.overlay.get(subject)
                     if changed is not None and object_ in changed:
-                        there = changed[object_] > 0
+                        exists = changed[object_] > 0
                     elif forward.late is None:
-                        there = forward.run is not None and forward.run.has_pair(subject, object_)
+                        exists = forward.run is not None and forward.run.has_pair(subject, object_)
                     else:
-                        there = forward.has_before(subject, object_)
-            if there == (weight < 0):
+                        exists = forward.has_before(subject, object_)
+            if exists == (weight < 0):
                 changes.append((subject, predicate, object_, graph, weight))
         return changes
 
-    def effective_columns(self, wanted: ColumnRows) -> ColumnRows:
+    def effective_columns(self, requested: ColumnRows) -> ColumnRows:
         """Like `effective`, for a large batch of rows s, p, o, g, weight: the last change of a quad counts.
 
         The changes are sorted by p, g, s, o.
         """
-        last = last_rows(wanted, by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
-        there: Mask = np.zeros(len(last), dtype=bool)
+        last = last_rows(requested, by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
+        exists: Mask = np.zeros(len(last), dtype=bool)
         for predicate, rows in _by_predicate(last):
             part = self.part(predicate)
             if part is not None:
                 subjects, _, objects, graphs, _ = last[rows].columns
-                there[rows] = part.has_many(subjects, objects, graphs)
-        return last.take(there == (last.columns[4] < 0))
+                exists[rows] = part.has_many(subjects, objects, graphs)
+        return last.take(exists == (last.columns[4] < 0))
 
     def stage(self, changes: Sequence[Change]) -> None:
-        """Puts a batch of effective changes into the pending layers, and lists them by scope.
+        """Adds a batch of effective changes to the pending layers, and lists them by scope.
 
-        A large batch is given as columns, in the order of `effective_columns`.
+        A large batch comes as columns, in the order of `effective_columns`.
         """
         if self._load is not None:
             self._read()
         self._passing = {}
-        with self.snapshot_lock:  # a query may make an order meanwhile
+        with self.snapshot_lock:  # a query may create an order meanwhile
             self._stage_parts(changes)
             self._changes = changes
             for (order, _), relation in self._orders.items():
@@ -512,10 +511,9 @@ class Quads:
         self._passing = {}
 
     def _keep_for_snapshots(self, parts: Iterable[Part]) -> None:
-        """Gives snapshots what changes now.
+        """Hands snapshots the parts that are about to change.
 
-        Orders may be younger than a snapshot, and have changes that it does not; than the last one, they are
-        not.
+        Only the last snapshot gets the orders too: for older ones, they may already contain later changes.
         """
         last, self._last = self._last, None
         for snapshot in list(self._snapshots):
@@ -531,7 +529,7 @@ class Quads:
             self._end_epoch()
 
     def add(self, changes: Sequence[Change]) -> None:
-        """Stages and commits changes that no view reads; a large batch is sorted at once."""
+        """Stages and commits changes that no view reads; a large batch is sorted as a whole."""
         if len(changes) >= self.tuning.column_rows and type(changes) is not ColumnRows:
             changes = ColumnRows(list(np.array(changes, np.int64).T))
             changes = last_rows(changes, by=(PREDICATE, GRAPH, SUBJECT, OBJECT))
@@ -549,10 +547,10 @@ class Quads:
     # Bases of a store
 
     def attach(self, load: Callable[[], tuple[Base, ColumnRows]], size: int, *, is_blank: bool) -> None:
-        """Attaches quads of a known number to empty ones.
+        """Attaches `size` quads, to be loaded later; there must be none yet.
 
-        `load` is called when they are first read, for the base and the net changes after it, sorted by p.
-        `is_blank`: there are none, not even deleted ones.
+        `load` is called at the first read. It returns the base and the net changes after it, sorted by p.
+        `is_blank`: there are no quads, not even deleted ones.
         """
         self._load, self._is_blank = load, is_blank
         self.size += size
@@ -563,7 +561,7 @@ class Quads:
         return self._load is not None
 
     def count(self, inserted: int, deleted: int) -> None:
-        """Counts changes that a base has; `move` follows."""
+        """Counts changes that the next base contains; `move` follows."""
         self.size += inserted - deleted
 
     def move(self, load: Callable[[], tuple[Base, ColumnRows]]) -> None:
@@ -585,7 +583,7 @@ class Quads:
             self._apply_unseen(changes)
 
     def forget_empty(self) -> None:
-        """Forgets predicates that have no quads any more, and quads that were deleted; between epochs."""
+        """Drops predicates without quads, and deleted quads, between epochs."""
         with self.snapshot_lock:
             self._detach_snapshots()
             for name, part in list(self._parts.items()):
@@ -595,7 +593,7 @@ class Quads:
                     del self._parts[name]
 
     def ids(self) -> Iterator[Column]:
-        """The ids in all quads in memory, and in some that are there no more; between epochs."""
+        """All ids in the quads in memory, between epochs; may include ids of deleted quads."""
         yield np.fromiter(self._parts, np.int64, len(self._parts))
         for part in self._parts.values():
             if part.graph is not None:
@@ -621,9 +619,9 @@ class Quads:
     # Snapshots
 
     def snapshot(self) -> Snapshot:
-        """The quads before the current epoch. Nothing is copied.
+        """The quads before the current epoch; copies nothing.
 
-        Another thread may carry the staged changes meanwhile, and commit them.
+        Another thread may process the staged changes meanwhile, and commit them.
         """
         with self.snapshot_lock:
             if self._load is not None:
@@ -634,18 +632,18 @@ class Quads:
             return self._last
 
     def _detach_snapshots(self) -> None:
-        """Gives the snapshots all that they may read, before the base is exchanged."""
+        """Hands the snapshots everything that they may read, before the base is replaced."""
         self._keep_for_snapshots(self._parts.values())
         for snapshot in list(self._snapshots):
             snapshot.detach()
         self._snapshots = WeakSet()
 
     def is_last(self, snapshot: Snapshot) -> bool:
-        """Whether a snapshot has the quads as they are before the current epoch."""
+        """Whether a snapshot holds the quads as of before the current epoch."""
         return snapshot is self._last
 
     def given(self) -> Mapping[int, Callable[[Quads], Any]]:
-        """For each reader that was given out, by its identity, how to ask other quads for the same one."""
+        """For the identity of each reader in use, a function that gets the same reader of other quads."""
         return readers_by_identity(self._readers)
 
     # Checking
@@ -687,7 +685,7 @@ def _quads_of(part: Part) -> Iterator[Quad]:
 
 
 def _by_predicate(rows: ColumnRows) -> Iterator[tuple[int, slice]]:
-    """The ranges of rows with one predicate, of rows that are sorted by it."""
+    """The range of each predicate in rows that are sorted by predicate."""
     predicates = rows.columns[PREDICATE]
     for start, stop in pairwise(group_starts(predicates).tolist()):
         yield int(predicates[start]), slice(start, stop)

@@ -1,4 +1,4 @@
-"""The names of graphs and the nodes of a scope. Nothing is kept: whether one exists is looked up."""
+"""The graph names and the nodes of a scope. Nothing is stored: their existence is looked up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Delta: TypeAlias = list[tuple[Row, int]]
 
 
 class GraphNames:
-    """The names of the graphs of a scope that have a quad."""
+    """The names of the graphs in a scope that have a quad."""
 
     __slots__ = ("__weakref__", "_found", "_reader", "_scope")
 
@@ -27,7 +27,7 @@ class GraphNames:
         self._reader = reader
         self._scope = scope
         self._found: dict[int, None] | None = None
-        """The names that were found by visiting all predicates, of which there are only a few."""
+        """The names found by visiting all predicates, if these are few."""
 
     def rows_before(self) -> Iterator[Row]:
         names = self._order().keys_before() if self._reader.has_orders else self._visited()
@@ -50,7 +50,7 @@ class GraphNames:
         return sum(1 for _ in self.rows_before())
 
     def delta(self, changes: Sequence[Change]) -> Delta:
-        """The names that come and go with staged changes of the scope."""
+        """The names that staged changes add to the scope or remove from it."""
         if type(changes) is ColumnRows:
             names = distinct(changes.columns[GRAPH]).tolist()
         else:
@@ -109,7 +109,7 @@ class Nodes:
         return sum(1 for _ in self.rows_before())
 
     def delta(self, changes: Sequence[Change]) -> Delta:
-        """The nodes that come and go with staged changes of the scope."""
+        """The nodes that staged changes add to the scope or remove from it."""
         found: Delta = []
         touched: dict[Row, set[int]] = {}
         for change in changes:

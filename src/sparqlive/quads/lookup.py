@@ -1,7 +1,7 @@
-"""Lookups in the quads of a scope, by any known positions, before an epoch or after it.
+"""Looks up the quads of a scope by any known positions, before an epoch or after it.
 
-Each reads the order that has the known positions first, and leaves out what the scope does not cover. The
-union of several graphs is a set: equal triples count once. Nothing is kept here.
+Each lookup reads the order that starts with the known positions, and skips quads outside the scope. The union
+of several graphs is a set: equal triples count once. Nothing is stored here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sparqlive.zset.run import Column, Run, growing
 class Lookup:
     """The quads of a scope (of one predicate if given) as rows in an order of positions.
 
-    The first positions are the key: an integer, or a tuple of several; so is a value, the others.
+    The first positions are the key, the others the value: an integer, or a tuple of several.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Lookup:
         return None if graph is None else _of_small_graph(self._reader, graph, self._predicate)
 
     def pieces_before(self) -> Iterator[Sequence[Column]]:
-        """All rows as columns, in growing pieces from each predicate in turn: any may have what is sought."""
+        """All rows as columns, in growing pieces from each predicate in turn: any may have a match."""
         run = self._of_small_graph()
         if run is not None:
             *others, subjects, objects = run.columns
@@ -123,14 +123,14 @@ class Lookup:
             yield [quad[position] for position in self._order]
 
     def counts(self, positions: Sequence[int]) -> Iterator[tuple[Any, int]]:
-        """The values of some of PREDICATE and GRAPH, each with a number of quads; without listing them."""
+        """Counts quads by PREDICATE, GRAPH or both, without listing them; a value may come several times."""
         arrange = _arranged(positions)
         for part in self._parts():
             for graph, size in self._sizes(part, GRAPH in positions):
                 yield arrange((0, part.predicate, 0, graph)), size
 
     def _sizes(self, part: PartReader, by_graph: bool) -> Iterator[tuple[int, int]]:
-        """The numbers of quads of a part, by graph if that is asked for."""
+        """The numbers of quads of a part, by graph if `by_graph` is set."""
         if part.is_single or not by_graph:
             size = size_of(part, self._scope)
             if size:
@@ -221,9 +221,9 @@ def _of_graph(reader: Reader, graph: int, predicate: int | None, after: bool) ->
 def _of_small_graph(
     reader: Reader, graph: int, predicate: int | None = None, after: bool = False
 ) -> Run | None:
-    """The rest of the rows of a graph, or of its rows with a predicate, in an order that has these first.
+    """The rest of the rows of a graph, or of its rows with a predicate, from an order by graph.
 
-    None if they are not a small part of the quads that would be searched for them otherwise.
+    None unless they are a small part of the quads that would otherwise be searched for them.
     """
     if not _has_order_of_graphs(reader):
         return None
@@ -236,7 +236,7 @@ def _of_small_graph(
 
 
 def _has_order_of_graphs(reader: Reader) -> bool:
-    """Whether the quads of one graph are looked up, and not searched for among all."""
+    """Whether the quads of one graph can be looked up, instead of scanning all quads."""
     return reader.is_mixed and (reader.has_orders or reader.has_many_graphs)
 
 

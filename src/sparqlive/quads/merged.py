@@ -1,4 +1,4 @@
-"""The pairs of one predicate in a union of graphs, which is a set: pairs that several have count once."""
+"""The pairs of one predicate in a union of graphs, as a set: a pair in several graphs counts once."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class MergedPairs:
         self._scope = scope
         self._is_inverse = is_inverse
         self._known: tuple[Any, Sequence[Column]] | None = None
-        """The columns of a part with several graphs, with the run that they were found in."""
+        """The columns of a part with several graphs, and the run that they were computed from."""
 
     @property
     def relation(self) -> KeyedRelation:
         return self.part.backward() if self._is_inverse else self.part.forward
 
     def _covers_all(self) -> bool:
-        """Whether the rows have no graph, and count."""
+        """Whether the rows have no graph, and the scope covers them."""
         return self._scope.graphs is None or self.part.graph in self._scope.graphs
 
     def before(self, key: int) -> Iterable[int] | None:
@@ -57,7 +57,7 @@ class MergedPairs:
         return None if found is None else self._merged(found)
 
     def _has_others(self, key: int) -> bool:
-        """Whether a key has so many rows that looking into each graph is faster."""
+        """Whether a key has so many rows that looking it up in each graph is faster."""
         graphs = self._scope.graphs
         if graphs is None or self.part.is_single:
             return False
@@ -164,7 +164,7 @@ class MergedPairs:
 
 
 def pieces_of(relation: KeyedRelation | MergedPairs) -> Iterator[Sequence[Column]]:
-    """All rows before an epoch as columns, in growing pieces; those of changed keys come last."""
+    """All rows before an epoch as columns, in growing pieces; rows of changed keys come last."""
     if isinstance(relation, MergedPairs):
         yield from relation.pieces_before()
         return
@@ -188,9 +188,9 @@ def pieces_of(relation: KeyedRelation | MergedPairs) -> Iterator[Sequence[Column
 def counts_of(
     pairs: KeyedRelation | MergedPairs, place: int, counted: Callable[..., Any], tests: Any = ()
 ) -> Iterator[tuple[int, int]]:
-    """The values of a column of pairs, with numbers of rows that add up to all; counted in growing pieces.
+    """Counts the rows of pairs by the values of a column, in growing pieces; a value may come several times.
 
-    `counted` keeps those that pass the tests.
+    `counted` keeps the rows that pass the tests.
     """
     if isinstance(pairs, MergedPairs):
         whole = [np.concatenate(columns) for columns in zip(*pairs.pieces_before(), strict=True)]
@@ -203,7 +203,7 @@ def counts_of(
 
 
 def values_per_object(pairs: KeyedRelation | MergedPairs) -> float:
-    """The mean number of subjects per object, estimated without turning the pairs.
+    """The mean number of subjects per object, estimated without inverting the pairs.
 
     Ids are hashes, so a range of them is a sample of the values.
     """

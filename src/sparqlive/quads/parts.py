@@ -1,7 +1,7 @@
 """The quads of one predicate: subject → objects, object → subjects, and the same within single graphs.
 
-Rows have no graph as long as all are in one; otherwise a value is a pair of a term and a graph. Owns the
-change from one to the other, which keeps the relations that plans read: they become those of the one graph.
+While all quads are in one graph, rows do not name it; otherwise a value is a pair of a term and a graph. Owns
+the switch between these forms. Relations that plans read survive it, as the relations of that one graph.
 Invariant: all relations of a part hold the same quads, and its changes are staged in all of them.
 """
 
@@ -22,17 +22,17 @@ from sparqlive.zset.keyed_relation import KeyedRelation, Layer
 from sparqlive.zset.run import Column, Run
 
 Turn: TypeAlias = Callable[[], Run | None]
-"""Finds the run of the other direction."""
+"""Returns the run of the other direction."""
 _SAMPLE = 1_024
 
 
 class Pairs:
-    """Subject → values, and object → values once that is read."""
+    """Subject → values, and object → values from its first use on."""
 
     __slots__ = ("_backward", "_turn", "forward")
 
     def __init__(self, forward: KeyedRelation, turn: Turn | None = None) -> None:
-        """`turn` finds the turned run of a mapped one."""
+        """`turn` returns the inverse of a mapped run."""
         self.forward = forward
         self._turn = turn
         self._backward: KeyedRelation | None = None
@@ -42,17 +42,17 @@ class Pairs:
         return self._backward is not None
 
     def turn_by(self, turn: Turn) -> None:
-        """Exchanges what finds the turned run of a mapped one."""
+        """Sets the function that returns the inverse of a mapped run."""
         self._turn = turn
 
     def backward(self) -> KeyedRelation:
-        """Object → subjects, with what is staged; created at the first call."""
+        """Object → subjects, including staged changes; created at the first call."""
         if self._backward is None:
             self._backward = inverted(self.forward, self._turn)
         return self._backward
 
     def rebase(self, run: Run | None, turn: Turn | None) -> None:
-        """Exchanges the run, and forgets the changes after it."""
+        """Replaces the run, and drops the changes after it."""
         self.forward.rebase(run)
         self._turn = turn
         if self._backward is not None:
@@ -96,7 +96,7 @@ class Pairs:
 
 
 class Part:
-    """The quads of a predicate. `graph` is the one that all are in; None if there are several, or none."""
+    """The quads of a predicate. `graph` is the graph of all of them; None if there are several, or none."""
 
     __slots__ = ("_base", "_staged", "by_graph", "graph", "is_read", "pairs", "predicate")
 
@@ -105,7 +105,7 @@ class Part:
         self.by_graph: dict[int, Pairs] = {}
         """The quads of single graphs, which plans read, if there are several graphs."""
         self.is_read = False
-        """Whether a plan has one of the relations."""
+        """Whether a plan reads one of the relations."""
         self._staged: list[Pairs] = []
         self._base = base
         run = base.part("pso", predicate)
@@ -120,7 +120,7 @@ class Part:
         return lambda: self._fitting(base.part("pos", predicate))
 
     def _fitting(self, run: Run | None) -> Run | None:
-        """A run of the base with as many columns as this part has now."""
+        """A run of the base, with the number of columns that this part has now."""
         if run is None or len(run.views) == self.pairs.forward.arity:
             return run
         graph = self._base.graph_of(self.predicate)
@@ -142,7 +142,7 @@ class Part:
         return self.pairs.backward()
 
     def in_graph(self, graph: int) -> Pairs:
-        """The pairs of one graph, for a plan: they stay the ones to read whatever happens."""
+        """The pairs of one graph, for a plan: they remain valid when quads of other graphs come."""
         self.is_read = True
         if self.is_single:
             if self.graph is None and not self.forward.size_about() and not self.forward.pending:
@@ -159,7 +159,7 @@ class Part:
         return found
 
     def _fill(self, relation: KeyedRelation, graph: int) -> None:
-        """Copies the quads of one graph, with those that are staged."""
+        """Copies the quads of one graph, including staged ones."""
         forward = self.forward
         if forward.run is not None:
             run = self._mapped_in(graph) if forward.run.is_mapped else _in_graph(forward.run, graph)
@@ -188,7 +188,7 @@ class Part:
         return whole.cut(*whole.range((graph, self.predicate)), first=2)
 
     def has_many_graphs(self) -> bool:
-        """Whether some of the quads, here and there, are in many graphs."""
+        """Whether a sample of the quads has many graphs."""
         if self.is_single:
             return False
         run, changes = self.forward.run, self.forward.overlay.values()
@@ -255,7 +255,7 @@ class Part:
                 self._staged.append(pairs)
 
     def _split(self) -> None:
-        """Gives each row its graph, because a second graph gets quads."""
+        """Adds a graph to each row, because a second graph gets quads."""
         old, graph = self.pairs, self.graph
         self.graph = None
         wide = _widened(old.forward, 0 if graph is None else graph)
@@ -276,7 +276,7 @@ class Part:
         self._staged.clear()
 
     def rebase(self, base: Base) -> None:
-        """Exchanges the base, between epochs. The changes after it are staged next."""
+        """Replaces the base, between epochs. The caller then stages the changes after it."""
         self._base = base
         run, graph = base.part("pso", self.predicate), base.graph_of(self.predicate)
         if run is not None and self.is_single and graph != self.graph:
@@ -292,7 +292,7 @@ class Part:
             pairs.rebase(fresh.run, partial(self._mapped_in, name, "gpos") if base.is_mapped else None)
 
     def merge_deleted(self) -> None:
-        """Takes deleted quads out of the run, so that nothing refers to their terms."""
+        """Removes deleted quads from the run, so that nothing refers to their terms."""
         for pairs in (self.pairs, *self.by_graph.values()):
             pairs.merge_deleted()
 
@@ -330,7 +330,7 @@ def _turned_row(subject: int, value: Any, weight: int) -> tuple[int, Any, int]:
 
 
 def _widened(relation: KeyedRelation, graph: int) -> KeyedRelation:
-    """The rows of a relation, each with a graph."""
+    """Adds a graph to each row of a relation."""
     run = None if relation.run is None else relation.run.with_constant(graph)
     late = None if relation.late is None else relation.late.with_constant(graph)
     overlay = {
@@ -341,7 +341,7 @@ def _widened(relation: KeyedRelation, graph: int) -> KeyedRelation:
 
 
 def inverted(relation: KeyedRelation, turn: Turn | None = None) -> KeyedRelation:
-    """The inverse of a relation, with what is staged."""
+    """The inverse of a relation, including staged changes."""
     run = relation.run
     back = None if run is None else turned(run) if turn is None or not run.is_mapped else turn()
     late = None if relation.late is None else _turned_changes(relation.late)

@@ -1,4 +1,4 @@
-"""What reads quads: the one protocol, which the current state and a snapshot implement."""
+"""The one protocol for reading quads, implemented by the current state and by snapshots."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PartReader(Protocol):
 
 
 class Reader(Protocol):
-    """What lookups read: the current state, or a snapshot."""
+    """Quads to look up: the current state, or a snapshot."""
 
     tuning: Tuning
     has_orders: bool
@@ -51,7 +51,7 @@ class Reader(Protocol):
 
 
 def own_graph(scope: Scope) -> int | None:
-    """The graph of a scope of one."""
+    """The graph of a scope that has only one; otherwise None."""
     return next(iter(scope.graphs)) if scope.kind == "one" and scope.graphs is not None else None
 
 

@@ -22,7 +22,7 @@ SUBJECT, PREDICATE, OBJECT, GRAPH = range(4)
 class Scope(NamedTuple):  # a tuple, because it is a key of several dicts at every change: its hash is fast
     """The quads of one graph, of several graphs merged into a set, or of each named graph.
 
-    `graphs` None means all graphs: with the unnamed one for "merged", without it for "named".
+    `graphs` None means all graphs: "merged" includes the unnamed one, "named" does not.
     """
 
     kind: Literal["one", "merged", "named"]
@@ -34,7 +34,7 @@ class Scope(NamedTuple):  # a tuple, because it is a key of several dicts at eve
         return self.kind == "merged" or graph != DEFAULT_GRAPH
 
     def covered(self, graphs: Column) -> Mask:
-        """The same for a column of graphs."""
+        """Like `covers`, for a column of graphs."""
         if self.graphs is not None:
             return np.isin(graphs, list(self.graphs))
         return np.full(len(graphs), True) if self.kind == "merged" else graphs != DEFAULT_GRAPH

@@ -1,8 +1,8 @@
-"""The quads of one epoch, read beside later ones.
+"""The quads of one epoch, readable while later epochs change them.
 
-A snapshot copies nothing: it reads the base, and the parts of the current state as long as no epoch has
-changed them; what an epoch changes, it is given before. Invariant: its quads never change, and reading them
-changes nothing that plans see.
+A snapshot copies nothing. It reads the base, and those parts of the current state that have not changed
+since. Before an epoch changes a part, the snapshot gets the old one. Invariant: its quads never change, and
+reading them changes nothing that plans see.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PartSnapshot:
         return self.forward.arity == 2
 
     def backward(self) -> RelationSnapshot:
-        """Object → subjects, or pairs of subject and graph. It is kept for others while nothing changes."""
+        """Object → subjects, or pairs of subject and graph; shared with other snapshots until a change."""
         if self._backward is None:
             with self._snapshot_lock:
                 is_same = self._owner.forward.snapshot() is self.forward
@@ -66,7 +66,7 @@ class Snapshot:
         self.tuning = quads.tuning
         self.staged: Mapping[Scope, Sequence[Change]] = {}
         self.identity = object()
-        """Tells that two queries read the same quads."""
+        """Identical for two queries that read the same quads."""
         self._quads: Quads | None = quads
         self._snapshot_lock = quads.snapshot_lock
         self._base = base
@@ -78,7 +78,7 @@ class Snapshot:
     # What changes
 
     def keep(self, parts: Iterable[Part], orders: Mapping[tuple[WholeOrder, int], KeyedRelation]) -> None:
-        """Keeps what is about to change, as it is."""
+        """Keeps the current state of parts and orders that are about to change."""
         for part in parts:
             if part.predicate not in self._parts:
                 self._parts[part.predicate] = PartSnapshot(part, self._snapshot_lock)
@@ -87,7 +87,7 @@ class Snapshot:
                 self._orders[key] = relation.snapshot()
 
     def detach(self) -> None:
-        """Reads nothing but what it kept and its base, from now on."""
+        """From now on, reads only its base and the parts that it kept."""
         self._quads = None
 
     # Parts and orders
@@ -151,7 +151,7 @@ class Snapshot:
 
     @property
     def has_many_graphs(self) -> bool:
-        """As of the current state, which this one is close to."""
+        """Asks the current state, which is close to this one."""
         return self._quads is not None and self._quads.has_many_graphs
 
     # What plans read
@@ -219,7 +219,7 @@ class Snapshot:
         return tables_of(self, scope, predicate, after=False)
 
     def raw_changes(self, scope: Scope) -> Sequence[Change]:
-        """There are none."""
+        """None: a snapshot has no staged changes."""
         return ()
 
     # Sizes
@@ -243,7 +243,7 @@ class Snapshot:
         return {graph: size for graph, size in sizes.items() if size}
 
     def given(self) -> dict[int, Callable[[Quads], Any]]:
-        """For each reader that was given out, by its identity, how to ask other quads for the same one."""
+        """For the identity of each reader in use, a function that gets the same reader of other quads."""
         return readers_by_identity(self._given)
 
 
