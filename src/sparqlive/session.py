@@ -182,6 +182,7 @@ class Session:
             self.dictionary,
             self._writer.lock,
             retention,
+            self._writer.budget.limit,
             durability,
             sync_milliseconds,
             read_only,

@@ -120,6 +120,26 @@ def test_in_the_background_while_changes_go_on(tmp_path: Path) -> None:
         assert session.views["optional"].changes(since=0).__next__().reset
 
 
+@pytest.mark.parametrize(("memory", "folds"), [("4GB", False), (30_000, True)])
+def test_changes_that_would_fill_the_memory_are_folded(tmp_path: Path, memory: Any, folds: bool) -> None:
+    """They are far less than an eighth of the quads, which are in files."""
+    with sparqlive.open(tmp_path / "store") as session:
+        session.load(
+            [ox.Quad(ox.NamedNode(f"{EX}n{n}"), ox.NamedNode(f"{EX}p"), ox.Literal(n)) for n in range(2_000)]
+        )
+        session.compact()
+    tuning = replace(DEFAULT, compacted_rows=40)
+    with sparqlive.Session(tmp_path / "store", memory=memory, tuning=tuning) as session:
+        for n in range(60):
+            session.apply(
+                insert=[ox.Quad(ox.NamedNode(f"{EX}n{n}"), ox.NamedNode(f"{EX}p"), ox.Literal("new"))]
+            )
+        store = session._writer.persistence.store  # type: ignore[union-attr]
+        session._writer.persistence.compactor.wait()  # type: ignore[union-attr]
+        assert (store.catalog.change_rows(store.quads_epoch()) < 60) == folds
+        session.check()
+
+
 def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

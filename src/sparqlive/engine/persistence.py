@@ -70,6 +70,7 @@ class Persistence:
         dictionary: Dictionary,
         lock: AbstractContextManager[Any],
         retention: Retention,
+        memory: int,
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
         read_only: bool = False,
@@ -93,7 +94,7 @@ class Persistence:
         try:
             self.data = StoredData(self.store, quads, dictionary)
             self.compactor = Compactor(
-                self.store, lock, self._mapped, self._moved, self._history_end, quads.tuning
+                self.store, lock, self._mapped, self._moved, self._history_end, memory, quads.tuning
             )
         except BaseException:
             self.store.close()

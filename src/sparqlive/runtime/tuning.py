@@ -96,6 +96,10 @@ class Tuning:
     rewritten_part: int = 8
     """A compaction rewrites a relation when its changes are more than an eighth of it, so that a row is
     written about nine times in its life (`bench.durability`)."""
+    waiting_bytes: int = 1_000
+    """Or when its changes would fill `memory=` at this many bytes each, because those after the files are in
+    memory: 500 bytes per changed quad with two views, half as much again while they are read when a store
+    opens (190,000 changes after 1.6 million quads)."""
 
     # What operators keep
 

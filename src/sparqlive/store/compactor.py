@@ -39,11 +39,13 @@ class Compactor:
         mapped: Callable[[Sequence[RunFile]], QuadMaps | None],
         moved: Callable[[QuadMaps | None, Set[str]], None],
         kept_from: Callable[[], int],
+        memory: int,
         tuning: Tuning = DEFAULT,
     ) -> None:
         """Calls `mapped` to map new files of quads, and `moved` with what it returned, under the lock.
 
         `moved` also gets the names of the relations that have new bases. Deletes history before `kept_from`.
+        `memory`: the bytes that the session may use, also for changes after the files.
         """
         self._each: Each | None = None
         self._store = store
@@ -51,6 +53,7 @@ class Compactor:
         self._mapped = mapped
         self._moved = moved
         self._kept_from = kept_from
+        self._memory = memory
         self._tuning = tuning
         self._one_at_a_time = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -122,7 +125,8 @@ class Compactor:
             waiting = snapshot.change_rows(base.epoch)
         else:
             waiting = snapshot.delta_rows(relation, base.epoch)
-        return waiting * self._tuning.rewritten_part > in_files
+        fills_memory = waiting * self._tuning.waiting_bytes > self._memory
+        return fills_memory or waiting * self._tuning.rewritten_part > in_files
 
     def _map_bases(self, snapshot: Tables, folded: Iterable[Folded]) -> list[Run]:
         """Maps the new bases of the relations that the session reads from maps."""
