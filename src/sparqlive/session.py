@@ -236,7 +236,7 @@ class Session:
         self._manager.start(zip(stored, watchers, strict=True))
         self._traversal.load(persistence.store)
         self._links.load(persistence.store)
-        self._writer.start_clocks()
+        self._writer.refresher.start()
 
     @property
     def epoch(self) -> int:
@@ -527,11 +527,12 @@ class Session:
     @property
     def limits(self) -> Limits:
         """Limits on the cost of views."""
-        return self._writer.limits
+        return self._writer.views.limits
 
     @limits.setter
     def limits(self, limits: Limits) -> None:
-        self._writer.limit(limits)
+        with self._writer.changing():
+            self._writer.views.limit(limits)
 
     def memory(self) -> tuple[int, int]:
         """The bytes that quads, held views, their deltas and terms use, about, and how many they may use.
@@ -584,7 +585,7 @@ class Session:
             raise Error("A temporary view follows every epoch: leave out refresh, strategy and follow.")
         if timeout_seconds is not None:
             seconds("timeout_seconds", timeout_seconds)
-        limit = self._writer.limits.view_seconds if timeout_seconds is None else timeout_seconds
+        limit = self.limits.view_seconds if timeout_seconds is None else timeout_seconds
         query = within(
             limit, lambda: with_source_graphs(query, base, self.sources.values()), "Planning the view"
         )

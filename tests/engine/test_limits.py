@@ -130,7 +130,7 @@ def test_a_view_that_takes_too_long_is_not_registered(name: str, options: dict[s
             session.view("slow", EXPENSIVE[name], timeout_seconds=0.3, **options)  # type: ignore[arg-type]
         assert time.monotonic() - began < 30
         assert not session.views
-        assert not session._writer._gathering
+        assert not session._writer.net_changes
         session.apply(insert="<x:n> <x:p> <x:m> .")
         assert len(session.view("cheap", CHEAP)) == ROWS + 1
         session._writer.quads.check()
@@ -214,7 +214,7 @@ def test_views_are_right_that_are_computed_while_others_write(stored: bool, tmp_
         for view in session.views.values():
             view.refresh()
         session.check()
-        assert not session._writer._gathering
+        assert not session._writer.net_changes
     if place is not None:
         with sparqlive.open(place) as session:
             assert not [name for name in session.views if name.startswith("~")], (

@@ -41,7 +41,7 @@ def test_a_view_that_falls_due_while_its_store_opens(tmp_path: Path) -> None:
             session.view(f"v{number}", f"SELECT ?x {{ ?x <{EX}{number}> ?y }}")
         with session.reading():  # the timer cannot refresh it before the session is closed
             session.apply([ox.Quad(A, P, B)])
-            session._writer.stop_clocks()
+            session._writer.refresher.stop()
     with sparqlive.open(tmp_path / "s", progress=lambda done, of: time.sleep(0.02)) as session:
         assert_right(session)
         assert session.repair() == []

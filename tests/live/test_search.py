@@ -17,7 +17,7 @@ def test_what_ties_two_variables_is_tested_before_a_class() -> None:
     with sparqlive.open() as session:
         session.view("cycles", QUERY)
         session.apply(insert="<http://x/1> <http://x/p> <http://x/2> .")
-        (compiled,) = session._writer._registry._single
+        (compiled,) = session._writer.views.registry._single
         both = [re.findall(r"has_\w+\((.*)\)", source) for source in compiled.sources]
     tests = next(found for found in both if len(found) == 2)
     assert re.fullmatch(r"v_\d+, v_\d+", tests[0])

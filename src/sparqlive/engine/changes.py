@@ -252,7 +252,7 @@ def replace_graph(writer: Writer, graph: NamedNode | DefaultGraph, given: Sequen
 
     with writer.reading():
         writer.ensure_open()
-        old, since = content(), writer.gather()
+        old, since = content(), writer.net_changes.start()
     new, encoded = set[Quad](), None
     try:  # without the lock, because it can be slow
         if old or any(type(quad.object) is Triple for quad in given):  # which is rejected below
@@ -261,10 +261,10 @@ def replace_graph(writer: Writer, graph: NamedNode | DefaultGraph, given: Sequen
             encoded = Encoder(exceptions=dictionary.exceptions).quads(given, labels(uuid4().hex))
     except BaseException:
         with writer.reading():
-            writer.gathered(since)
+            writer.net_changes.stop(since)
         raise
     with writer.reading():
-        changes, number = writer.gathered(since), dictionary.find(graph)
+        changes, number = writer.net_changes.stop(since), dictionary.find(graph)
         if changes is None or any(change[3] == number for change in changes):
             old, encoded = content(), None
             new = set(matched(old, given))

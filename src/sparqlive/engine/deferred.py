@@ -1,16 +1,18 @@
 """Deferred views, which are refreshed later than their data changes: manually, or within some seconds.
 
-Owns the changes that such a view has not seen yet: the net change of the quads since the view's epoch. Its
-content is separate from those of other views. Invariant: the current quads minus the gathered changes are the
-quads of the content's epoch.
+Owns the changes that such a view has not seen yet (the net change of the quads since the view's epoch), and
+the timer of its next refresh. Its content is separate from those of other views. Invariant: the current quads
+minus the gathered changes are the quads of the content's epoch.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from sparqlive.engine.carry import CarryResult, Strategies
 from sparqlive.errors import Error
@@ -21,8 +23,14 @@ from sparqlive.live.terms import Terms
 from sparqlive.numbers import MOST_SECONDS, parse_seconds, seconds, short_repr
 from sparqlive.plan.operators import Operator
 from sparqlive.quads.current import Change, Quad, Quads
+from sparqlive.runtime.collector import collector_paused
 from sparqlive.zset.relation import Row
 from sparqlive.zset.zset import add_into
+
+if TYPE_CHECKING:
+    from sparqlive.engine.results import Delta
+    from sparqlive.engine.view_state import ViewState
+    from sparqlive.engine.writer import Writer
 
 Refresh: TypeAlias = Literal["immediate", "manual"] | float
 _WORDS: Mapping[str, Refresh] = {"immediate": "immediate", "manual": "manual"}
@@ -147,3 +155,61 @@ class Deferred:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+class Refresher:
+    """Refreshes the deferred views of a session: when their timers end, or when asked to."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def gather(self, changes: Sequence[Change], epoch: int) -> None:
+        """Gathers the changes of a committed epoch, and starts the timers. Called under the lock."""
+        for view, deferred in self._writer.views.later.items():
+            deferred.gather(changes, epoch)
+            self._start_timer(view)
+
+    def refresh(self, view: ViewState) -> Delta:
+        """Brings a view to the current epoch; see `View.refresh`."""
+        writer = self._writer
+        with writer.changing(), collector_paused():
+            deferred, epoch = view.deferred, writer.epoch
+            # A timer may end while its view is being dropped or replaced: the new view has the same name.
+            if deferred is None or view not in writer.views.later or writer.closed:
+                return view.history.no_change(view.epoch)
+            deferred.stop()
+            if not deferred.gathered:
+                return view.history.no_change(view.epoch)
+            begun = time.perf_counter()
+            with deferred.carried(epoch, writer.strategies) as carried:
+                if writer.persistence is not None:
+                    writer.persistence.refresh(view.name, deferred, epoch, carried.failed)
+            for choice in carried.choices.values():
+                view.chose(epoch, choice)
+            rows = carried.deltas.get(view.content)
+            delta = view.history.record(epoch, rows) if rows else view.history.no_change(epoch)
+            writer.refreshed(view, delta, carried, time.perf_counter() - begun)
+            return delta
+
+    def start(self) -> None:
+        """Starts the timers of all deferred views, once the session is open. Called under the lock."""
+        for view in self._writer.views.later:
+            self._start_timer(view)
+
+    def stop(self) -> None:
+        """Stops the timers of all deferred views. Called under the lock."""
+        for deferred in self._writer.views.later.values():
+            deferred.stop()
+
+    def _start_timer(self, view: ViewState) -> None:
+        if view.deferred is not None:
+            view.deferred.start(partial(self._refresh_due, view))
+
+    def _refresh_due(self, view: ViewState) -> None:
+        """Refreshes a view when its timer ends; after a failure, starts the timer again."""
+        try:
+            self.refresh(view)
+        except Exception:
+            if not self._writer.closed:
+                self._start_timer(view)
+            raise

@@ -124,7 +124,7 @@ class Registration:
             writer.ensure_open()
             known = self._views.by_name.get(name)
             is_there = known is not None and known.query == parsed and known.failure is None
-            registry = self._views.temporary if temporary else self._views.registry
+            registry = self._views.temporary.registry if temporary else self._views.registry
             if refresh == "immediate" and registry.is_known(planned.kept):
                 is_there = True
             if not is_there and not temporary and refresh == "immediate":
@@ -143,7 +143,7 @@ class Registration:
                 terms = Terms(writer.terms.dictionary.extended())
                 quads = writer.quads.snapshot()
                 files.enter_context(writer.pinned())
-                gathered = writer.gather()
+                gathered = writer.net_changes.start()
             scope = name if refresh != "immediate" else registry.scope
             try:
                 computed = within(
@@ -160,12 +160,12 @@ class Registration:
                     ),
                     what,
                     began,
-                    writer.limits.temporary_rows if temporary else None,
+                    self._views.limits.temporary_rows if temporary else None,
                 )
                 yield replace(planned, prepared=computed, terms=terms, gathered=gathered)
             finally:
                 with writer.reading():
-                    writer.gathered(gathered)
+                    writer.net_changes.stop(gathered)
 
     def register(
         self,
@@ -207,8 +207,8 @@ class Registration:
             deferred = self._deferred(name, refresh, writer.epoch)
             registry = self._views.registry if deferred is None else deferred.registry
             if planned.temporary:
-                registry = self._views.temporary
-                writer.limit_temporary()
+                registry = self._views.temporary.registry
+                self._views.temporary.limit(self._views.limits)
             owner = owner if known is None else known.owner
             with self._new_content(registry, planned, strategy) as content:
                 if writer.persistence is not None and not planned.temporary:
@@ -286,7 +286,7 @@ class Registration:
             return 0, "spark was requested"
         needed = budget.needed(kept, stored_rows)
         if self._may_stay(kept, strategy):
-            used = self._writer.held_bytes()
+            used = self._views.reserved_bytes()
         else:  # computed in memory, and mapped
             needed, used = COMPUTING_TIMES * needed, self._writer.used_bytes()
         if budget.fits(used, needed):
@@ -307,7 +307,7 @@ class Registration:
         terms = planned.terms if planned.temporary else None
         if computed is None or registry.is_known(kept):
             return self._computed_now(registry, kept, strategy, terms)
-        changes = self._writer.gathered(planned.gathered)
+        changes = self._writer.net_changes.stop(planned.gathered)
         if changes is None:  # all quads were replaced in the meantime
             return self._computed_now(registry, kept, strategy, terms)
         if not planned.temporary:

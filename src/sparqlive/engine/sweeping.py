@@ -128,7 +128,7 @@ class Sweeper:
             writer.quads.forget_empty()
             yield from writer.quads.ids()
             yield from writer.assertions.ids()
-        for changes in (*writer.gathering(), *(one.gathered for one in writer.views.later.values())):
+        for changes in (*writer.net_changes, *(one.gathered for one in writer.views.later.values())):
             yield from _ids_in(changes)
         yield from self.deltas.ids()
         for view in writer.views.by_name.values():

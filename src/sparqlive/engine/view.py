@@ -115,7 +115,7 @@ class View(Readable):
         Changes that cancelled each other are never processed. A view that follows every epoch has no change.
         """
         self._state.ensure_alive()
-        return self._state.writer.refresh(self._state)
+        return self._state.writer.refresher.refresh(self._state)
 
     # Reading
 

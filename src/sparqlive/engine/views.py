@@ -1,7 +1,7 @@
 """The views of a session: by name, by content, and the deferred ones.
 
-Owns which views read which contents, and which views read the graphs of others. Invariant: a content exists
-while a view reads it, and no view reads its own graph, directly or indirectly.
+Owns which views read which contents, which views read the graphs of others, and the limits on views.
+Invariant: a content exists while a view reads it, and no view reads its own graph, directly or indirectly.
 """
 
 from __future__ import annotations
@@ -9,17 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+from sparqlive.engine.carry import Choice
 from sparqlive.engine.deferred import Deferred
-from sparqlive.engine.results import GRAPH_FORMS
+from sparqlive.engine.limits import Limits
+from sparqlive.engine.results import GRAPH_FORMS, Delta
+from sparqlive.engine.temporary import TemporaryViews
 from sparqlive.engine.view import View
 from sparqlive.engine.view_state import ViewState
 from sparqlive.errors import Error, StoreFailed, UnknownView, Unsupported
+from sparqlive.live.compiled_plan import CompiledPlan
+from sparqlive.live.limit import Limit
 from sparqlive.live.materialization import Materialization
 from sparqlive.live.plan_registry import PlanRegistry
+from sparqlive.live.terms import Terms
 from sparqlive.plan.normal_form import Spelling
 from sparqlive.plan.operators import Operator
 from sparqlive.plan.unfold import views_read
+from sparqlive.quads.current import Quads
 from sparqlive.sparql.syntax import parse_query
+from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
     from sparqlive.engine.unheld import Unheld
@@ -31,11 +39,11 @@ Entry: TypeAlias = tuple[str, str, str | None, int, str]
 class Views(Mapping[str, View]):
     """The views by name."""
 
-    def __init__(self, registry: PlanRegistry, temporary: PlanRegistry) -> None:
-        self.registry = registry
+    def __init__(self, quads: Quads, terms: Terms) -> None:
+        self.registry = PlanRegistry(quads, terms)
         """Keeps the contents that follow every epoch."""
-        self.temporary = temporary
-        """Keeps the contents of temporary views, which share nothing with others."""
+        self.temporary = TemporaryViews(quads, terms)
+        self.limits = Limits()
         self.unheld: Unheld | None = None
         """Keeps the contents that stay in the store, if there is one."""
         self.by_name: dict[str, ViewState] = {}
@@ -63,6 +71,18 @@ class Views(Mapping[str, View]):
     def observe(self, observer: Callable[[View], None]) -> None:
         """Calls an observer, under the lock, with each view that is dropped, is replaced or fails."""
         self._observers.append(observer)
+
+    def limit(self, limits: Limits) -> None:
+        """Sets the limits on views. Called under the lock."""
+        self.unlimit()
+        self.limits = limits
+        if limits.epoch_seconds is not None:
+            self.registry.set_limit(Limit(limits.epoch_seconds))
+
+    def unlimit(self) -> None:
+        """Removes the limits on the time for an epoch."""
+        self.registry.remove_limit()
+        self.temporary.registry.remove_limit()
 
     # Contents
 
@@ -112,7 +132,7 @@ class Views(Mapping[str, View]):
 
     def keeper_of(self, view: ViewState) -> PlanRegistry | Unheld:
         if view.temporary:
-            return self.temporary
+            return self.temporary.registry
         if not view.content.is_held:
             assert self.unheld is not None
             return self.unheld
@@ -124,6 +144,45 @@ class Views(Mapping[str, View]):
             if view.form == form and view.failure is None and view.epoch == epoch and view.spelling == wanted:
                 return view
         return None
+
+    def reserved_bytes(self) -> int:
+        """The memory that held contents, with the quads that they read, were estimated to need."""
+        return sum(content.reserved_bytes for content in self.readers)
+
+    # Epochs
+
+    def record(self, epoch: int, results: Mapping[Materialization, Mapping[Row, int]]) -> dict[str, Delta]:
+        """Records the changes of contents in the history of each view; returns the views' deltas."""
+        return {
+            view.name: delta
+            for content, rows in results.items()
+            if rows
+            for view in self.readers.get(content, ())
+            if (delta := view.history.record(epoch, rows))
+        }
+
+    def fail(self, failed: Mapping[Materialization, Exception], epoch: int) -> None:
+        """Marks the views of failed contents as failed; they do not block the epoch."""
+        for content, error in failed.items():
+            for view in list(self.readers.get(content, ())):
+                view.fail(
+                    f"View {view.name!r} failed in epoch {epoch}: {type(error).__name__}: {error}. "
+                    f"Register it again to recompute it."
+                )
+                self.release(view)
+
+    def note_choices(self, epoch: int, carried: Mapping[CompiledPlan, Choice]) -> dict[str, Choice]:
+        """Records how each view was carried, if it had a choice of strategies; returns these choices."""
+        choices: dict[str, Choice] = {}
+        if not carried:
+            return choices
+        for content, views in self.readers.items():
+            for compiled in content.carried_by():
+                if compiled in carried:
+                    choices.update({view.name: carried[compiled] for view in views})
+        for name, choice in choices.items():
+            self.by_name[name].chose(epoch, choice)
+        return choices
 
     # Views that read views
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import asdict
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,31 +31,26 @@ from sparqlive.engine.carry import (
     NO_OUTCOME,
     BulkChoice,
     CarryResult,
-    Choice,
     Outcome,
     Strategies,
 )
+from sparqlive.engine.deferred import Refresher
 from sparqlive.engine.epoch import Deltas, Epoch
 from sparqlive.engine.export import BulkData
 from sparqlive.engine.incoming import reading
-from sparqlive.engine.limits import Limits
+from sparqlive.engine.net_changes import NetChanges
 from sparqlive.engine.results import Delta
 from sparqlive.engine.sweeping import Sweeper
 from sparqlive.engine.view_state import ViewState
 from sparqlive.engine.views import Views
-from sparqlive.errors import Closed, Error, Timeout
-from sparqlive.live.limit import Limit
-from sparqlive.live.materialization import Materialization
-from sparqlive.live.plan_registry import PlanRegistry
+from sparqlive.errors import Closed, Error
 from sparqlive.live.terms import Terms
 from sparqlive.quads.current import Change, Quads, inserts_of
-from sparqlive.quads.current import Quad as QuadIds
 from sparqlive.rdf.reserved import LINKS, Gate
 from sparqlive.runtime.collector import SettledObjects, collector_paused
 from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import Row
-from sparqlive.zset.zset import add_into
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.effective import ChangeFiles, Parse
@@ -83,11 +77,8 @@ class Writer:
         self.quads = Quads(self.tuning)
         # A reader evaluates no delta rules: its contents come from the store and need no quads in memory.
         self.carried_quads = Quads(self.tuning) if read_only else self.quads
-        self.limits = Limits()
         self.budget = Budget(memory, self.quads, terms.dictionary.id_of)
-        self._registry = PlanRegistry(self.carried_quads, terms)
-        self._temporary = PlanRegistry(self.carried_quads, terms, "~", families=False)
-        self.views = Views(self._registry, self._temporary)
+        self.views = Views(self.carried_quads, terms)
         self.assertions = Assertions(self.tuning)
         self._bulk_data = BulkData(self.quads, terms.dictionary)
         self.strategies = Strategies(self._bulk_data, spark, bulk, memory)
@@ -96,7 +87,7 @@ class Writer:
         """Files that others read until the session is closed."""
         self._observers: list[Callable[[Epoch], None]] = []
         self._witnesses: list[Callable[[str | None, Mapping[Row, int]], None]] = []
-        self._gathering: list[dict[QuadIds, int]] = []
+        self.net_changes = NetChanges()
         self._advanced = threading.Condition(self.lock)
         self._waiting = 0
         """The number of threads that wait for an epoch."""
@@ -104,6 +95,7 @@ class Writer:
         self._committed_batches = CommittedBatches()
         self._gate = Gate(terms.dictionary)
         self._settled_objects = SettledObjects()
+        self.refresher = Refresher(self)
         self.sweeper = Sweeper(self)
 
     def attach(self, persistence: Persistence) -> None:
@@ -122,10 +114,6 @@ class Writer:
 
         self.views.attach(Unheld(persistence, self.quads, self.terms))
 
-    def held_bytes(self) -> int:
-        """The memory that held contents, with the quads that they read, were estimated to need."""
-        return sum(content.reserved_bytes for content in self.views.readers)
-
     def used_bytes(self) -> int:
         """The memory of what sources assert, of held contents, and of the quads that they read."""
         asserted = self.assertions.nbytes
@@ -140,24 +128,6 @@ class Writer:
     def witness(self, witness: Callable[[str | None, Mapping[Row, int]], None]) -> None:
         """Calls a witness, under the lock, with what each source (None: `local`) asserts or withdraws."""
         self._witnesses.append(witness)
-
-    def limit(self, limits: Limits) -> None:
-        """Sets the limits on views."""
-        with self.lock:
-            self._unlimit()
-            self.limits = limits
-            if limits.epoch_seconds is not None:
-                self._registry.set_limit(Limit(limits.epoch_seconds))
-
-    def limit_temporary(self) -> None:
-        """Sets the limits of temporary views, before the first one is added. Called under the lock."""
-        if self._temporary.limit is None:
-            limit = Limit(self.limits.temporary_seconds, measures=True)
-            self._temporary.set_limit(limit, self.limits.temporary_changed_rows)
-
-    def _unlimit(self) -> None:
-        self._registry.remove_limit()
-        self._temporary.remove_limit()
 
     # Writing
 
@@ -231,22 +201,24 @@ class Writer:
 
         If workers wrote its changes into files, `changes` are those that this process needs.
         """
-        number, readers, files = self.epoch + 1, self.views.readers, batch.files
-        if not readers and files is None:
+        number, files = self.epoch + 1, batch.files
+        if not self.views.readers and files is None:
             self._save(number, changes, batch, _NOT_CARRIED, NO_OUTCOME)
             self.quads.add(changes)
             return self._advance(number, changes, ignored, {}, _NOT_CARRIED)
+        registry, temporary = self.views.registry, self.views.temporary
         self.quads.stage(changes)
         try:
             self._is_carrying = True  # others can capture the last epoch
             try:
-                carried = self.strategies.carry(self._registry, changes, batch.strategy)
+                carried = self.strategies.carry(registry, changes, batch.strategy)
                 if files is not None and self.strategies.has_spark_setting:
                     carried.otherwise = "spark"
                 results, failed = carried.deltas, carried.failed
-                if self._temporary.is_used:
-                    temporary = self._carry_temporary(changes)
-                    results, failed = {**results, **temporary.deltas}, {**failed, **temporary.failed}
+                if temporary.is_used:
+                    of_temporary = temporary.carry(len(changes), self.strategies)
+                    results = {**results, **of_temporary.deltas}
+                    failed = {**failed, **of_temporary.failed}
                 if files is None and not self.views.unheld:
                     self._save(number, changes, batch, carried, NO_OUTCOME)
             finally:
@@ -259,25 +231,19 @@ class Writer:
             elif files is not None:
                 self._save(number, changes, batch, carried, NO_OUTCOME)
         except BaseException:
-            self._registry.rollback()
-            self._temporary.rollback()
+            registry.rollback()
+            temporary.registry.rollback()
             self.quads.rollback()
             raise
-        changed = {
-            view.name: delta
-            for content, rows in results.items()
-            if rows
-            for view in readers.get(content, ())
-            if (delta := view.history.record(number, rows))
-        }
-        self._registry.commit()
-        if self._temporary.is_used:
-            self._temporary.commit()
+        changed = self.views.record(number, results)
+        registry.commit()
+        if temporary.is_used:
+            temporary.registry.commit()
         self.quads.commit()
         if files is not None:
             self._leave_in_files(files, changes)
         if failed:
-            self._mark_failed(failed, number)
+            self.views.fail(failed, number)
         return self._advance(number, changes, ignored, changed, carried, files)
 
     def _leave_in_files(self, files: ChangeFiles, staged: Sequence[Change]) -> None:
@@ -288,7 +254,7 @@ class Writer:
             self.persistence.data.committed_files()
         if files.are_base and not self.strategies.has_spark_setting:
             self.persistence.data.map_ahead()  # those of Spark may be larger than what one machine maps
-        self._gathering.clear()
+        self.net_changes.forget()
 
     @contextmanager
     def _carry_unheld(
@@ -309,39 +275,6 @@ class Writer:
             carried.choices.update(outcome.choices)
             yield outcome
 
-    def _carry_temporary(self, changes: Sequence[Change]) -> CarryResult:
-        """Carries an epoch to the temporary views; ends the slowest if all together take too long."""
-        registry, limits = self._temporary, self.limits
-        seconds = limits.temporary_seconds + len(changes) * limits.temporary_seconds_per_change
-        if registry.limit is not None:
-            registry.limit.allow(seconds)
-        carried = self.strategies.carry_live(registry)
-        if registry.limit is not None:
-            spent = registry.limit.take_spent()
-            over = sum(spent.values()) - seconds
-            for compiled in sorted(spent, key=spent.__getitem__, reverse=True):
-                if over <= 0:
-                    break
-                over -= spent[compiled]
-                error = Timeout(
-                    f"temporary views exceeded their limit of {seconds:g} s of processor time for one epoch, "
-                    f"and this view took the most"
-                )
-                for content in registry.contents_of(compiled):
-                    for user in (content, *content.products):
-                        carried.failed.setdefault(user, error)
-        return carried
-
-    def _mark_failed(self, failed: Mapping[Materialization, Exception], epoch: int) -> None:
-        """Marks views as failed; they do not block the epoch."""
-        for content, error in failed.items():
-            for view in list(self.views.readers.get(content, ())):
-                view.fail(
-                    f"View {view.name!r} failed in epoch {epoch}: {type(error).__name__}: {error}. "
-                    f"Register it again to recompute it."
-                )
-                self.views.release(view)
-
     def _save(
         self,
         number: int,
@@ -353,7 +286,7 @@ class Writer:
         """Makes the current epoch durable before it becomes visible."""
         if self.persistence is not None:
             note = {m.key: asdict(choice) for m, choice in carried.choices.items()}
-            deltas = self._registry.staged() if self.views.readers else {}
+            deltas = self.views.registry.staged() if self.views.readers else {}
             if self.views.later:
                 unseen: dict[Row, int] = {change[:4]: change[4] for change in changes}
                 deltas.update({deferred.relation: (4, unseen) for deferred in self.views.later.values()})
@@ -376,16 +309,13 @@ class Writer:
         self.moved_to(number)
         self.assertions.commit()
         self._bulk_data.record(changes)
-        for view, deferred in self.views.later.items():
-            deferred.gather(changes, number)
-            self.start_clock(view)
-        for gathered in self._gathering:
-            add_into(gathered, {(s, p, o, g): weight for s, p, o, g, weight in changes})
+        self.refresher.gather(changes, number)
+        self.net_changes.add(changes)
         inserted, count, rejected = inserts_of(changes), len(changes), 0
         if files is not None:
             inserted, count, rejected = files.inserted, len(files), files.rejected
         deltas = Deltas(number, changed, self.views)
-        strategy, choices = carried.summary(), self._note_choices(number, carried)
+        strategy, choices = carried.summary(), self.views.note_choices(number, carried.choices)
         seconds = time.perf_counter() - self._begun
         epoch = Epoch(
             number, inserted, count - inserted, ignored, deltas, strategy, choices, rejected, seconds
@@ -397,19 +327,6 @@ class Writer:
     def _notify(self, epoch: Epoch) -> None:
         for observer in self._observers:
             observer(epoch)
-
-    def _note_choices(self, number: int, carried: CarryResult) -> dict[str, Choice]:
-        """Records how each view was carried, if there was a choice."""
-        choices: dict[str, Choice] = {}
-        if not carried.choices:
-            return choices
-        for content, views in self.views.readers.items():
-            for compiled in content.carried_by():
-                if compiled in carried.choices:
-                    choices.update({view.name: carried.choices[compiled] for view in views})
-        for name, choice in choices.items():
-            self.views.by_name[name].chose(number, choice)
-        return choices
 
     @contextmanager
     def read_by_workers(self, parse: Parse, graph: str | None = None) -> Iterator[ChangeFiles]:
@@ -454,7 +371,10 @@ class Writer:
     def reads_changes(self) -> bool:
         """Whether something in this process needs the changes of every epoch."""
         return bool(
-            self._registry.is_used or self._temporary.is_used or self.views.later or self.quads.is_read
+            self.views.registry.is_used
+            or self.views.temporary.is_used
+            or self.views.later
+            or self.quads.is_read
         )
 
     def moved_to(self, epoch: int) -> None:
@@ -467,76 +387,12 @@ class Writer:
         """Excludes present objects from garbage collection, after a load or a new view."""
         self._settled_objects.settle(self.quads.size)
 
-    # Deferred views
-
-    def refresh(self, view: ViewState) -> Delta:
-        """Brings a deferred view to the current epoch; see `View.refresh`."""
-        with self.lock, uninterrupted, collector_paused():
-            deferred = view.deferred
-            # A timer may end while its view is being dropped or replaced: the new view has the same name.
-            if deferred is None or view not in self.views.later or self.closed:
-                return view.history.no_change(view.epoch)
-            deferred.stop()
-            if not deferred.gathered:
-                return view.history.no_change(view.epoch)
-            begun = time.perf_counter()
-            with deferred.carried(self.epoch, self.strategies) as carried:
-                if self.persistence is not None:
-                    self.persistence.refresh(view.name, deferred, self.epoch, carried.failed)
-            for choice in carried.choices.values():
-                view.chose(self.epoch, choice)
-            rows = carried.deltas.get(view.content)
-            delta = view.history.record(self.epoch, rows) if rows else view.history.no_change(self.epoch)
-            self._mark_failed(carried.failed, self.epoch)
-            self._advanced.notify_all()
-            seconds, strategy = time.perf_counter() - begun, carried.summary()
-            deltas = Deltas(self.epoch, {view.name: delta} if delta else {}, self.views)
-            self._notify(Epoch(self.epoch, 0, 0, 0, deltas, strategy, seconds=seconds))
-            return delta
-
-    def start_clock(self, view: ViewState) -> None:
-        """Starts the timer that refreshes a deferred view."""
-        if view.deferred is not None:
-            view.deferred.start(partial(self._refresh_due, view))
-
-    def start_clocks(self) -> None:
-        """Starts the timers of all deferred views, once the session is open. Called under the lock."""
-        for view in self.views.later:
-            self.start_clock(view)
-
-    def stop_clocks(self) -> None:
-        """Stops the timers of all deferred views. Called under the lock."""
-        for deferred in self.views.later.values():
-            deferred.stop()
-
-    def _refresh_due(self, view: ViewState) -> None:
-        """Refreshes a view when its timer ends; after a failure, starts the timer again."""
-        try:
-            self.refresh(view)
-        except Exception:
-            if not self.closed:
-                self.start_clock(view)
-            raise
-
-    # Views that are computed without blocking epochs
-
-    def gather(self) -> dict[QuadIds, int]:
-        """Collects the net change of the quads until `gathered` is called. Called under the lock."""
-        changes: dict[QuadIds, int] = {}
-        self._gathering.append(changes)
-        return changes
-
-    def gathered(self, changes: dict[QuadIds, int]) -> list[Change] | None:
-        """Stops collecting and returns the changes, or None if they are unknown. Called under the lock."""
-        for number, one in enumerate(self._gathering):
-            if one is changes:
-                del self._gathering[number]
-                return [(*quad, weight) for quad, weight in changes.items()]
-        return None
-
-    def gathering(self) -> Sequence[Mapping[QuadIds, int]]:
-        """All changes that are collected now."""
-        return self._gathering
+    def refreshed(self, view: ViewState, delta: Delta, carried: CarryResult, seconds: float) -> None:
+        """Announces that a deferred view has reached the current epoch. The caller holds the lock."""
+        self.views.fail(carried.failed, self.epoch)
+        self._advanced.notify_all()
+        deltas = Deltas(self.epoch, {view.name: delta} if delta else {}, self.views)
+        self._notify(Epoch(self.epoch, 0, 0, 0, deltas, carried.summary(), seconds=seconds))
 
     def forget_terms(self) -> None:
         """Forgets what depends on terms that may be given back; called under the lock."""
@@ -605,9 +461,9 @@ class Writer:
     def close(self) -> None:
         """Ends the epochs; closing it again does nothing."""
         with self._advanced:
-            self.stop_clocks()
+            self.refresher.stop()
             self._settled_objects.unsettle()
-            self._unlimit()
+            self.views.unlimit()
             was_closed, self.closed = self.closed, True
             self._advanced.notify_all()
         if not was_closed:  # without the lock, which a running compaction may need
