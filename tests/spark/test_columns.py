@@ -43,7 +43,7 @@ def test_names_are_found_as_spark_finds_them(spark: SparkSession) -> None:
     for name, path in paths.items():
         found = columns.find(name)
         assert (found and found.path) == path, name
-    with pytest.raises(sparqlive.Error, match="'n' is that of several columns: N, n"):
+    with pytest.raises(sparqlive.Error, match="'n' matches several columns: N, n"):
         columns.find("n")
     exact = Columns(schema, minds_case=True)
     assert exact.find("id") is None

@@ -1,14 +1,14 @@
-"""GROUP BY in SQL: the aggregates of all groups at once, where the result is the same as in Python.
+"""Evaluates GROUP BY in SQL: the aggregates of all groups at once, where SQL gives the same result as Python.
 
 COUNT is a sum of weights. SUM and AVG add exact numbers in SQL. Numbers that SQL cannot add exactly (floating
 point, or too wide) are collected in a list, and Python finishes each group with its own definition. MIN, MAX
 and SAMPLE compare typed columns, which order almost all terms; only groups where several terms share the
-first position go to Python. A backend that does not share parts of a query collects the terms with the first
-position of each group instead, and Python chooses among them. GROUP_CONCAT always runs in Python.
+first position go to Python. A backend that does not share common subqueries instead collects the terms with
+the first position of each group, and Python chooses among them. GROUP_CONCAT always runs in Python.
 
 Sums and counts are linear, so the rows of a group need not be brought together first. Aggregates that look at
-each value once do need this. For a change, every group is computed over the rows before and after it,
-distinguished by `side`; the difference is the change (the rule `Redone`). Where totals of the groups before
+each value once need that. For a change, every group is computed over the rows before and after it,
+distinguished by `side`; the difference is the change (the rule `Redone`). If the totals of the groups before
 the change are known, only the rows of the change are read.
 """
 
@@ -46,15 +46,15 @@ _SUMMED = ("kind", "whole", "fraction", "nearest", "content")
 _INTEGER_LITERAL = "http://www.w3.org/2001/XMLSchema#integer"
 
 Fallback = Callable[[Solutions | None, Solutions], Solutions]
-"""The operator's change by Python, from the source's rows before the change and those that are added."""
+"""Computes the operator's change in Python, from the source's rows before the change and the added rows."""
 
 
 def redone(
     evaluation: Evaluation, operator: op.Group, old: Solutions | None, added: Solutions, fallback: Fallback
 ) -> Solutions:
-    """The groups over old + added, minus those over old; all of them by Python where SQL has no way."""
+    """Returns the groups over old + added, minus those over old; by Python where SQL cannot."""
     source = before_and_after(operator.source.variables, old, added, summing=False)
-    # Without sharing, the groups would be computed three times to find those in doubt.
+    # A backend without sharing would compute the groups three times to find the doubtful ones.
     doubtful = _doubts(operator) if evaluation.backend.shares else ""
     if not _is_native(operator, source):
         return fallback(old, added)
@@ -71,7 +71,7 @@ def redone(
 
 
 def _is_native(operator: op.Group, source: Solutions) -> bool:
-    """Not GROUP_CONCAT, and not the first of computed terms, whose texts would have to come along."""
+    """Excludes GROUP_CONCAT, and MIN, MAX or SAMPLE of computed terms, which would need their texts."""
     return all(
         aggregate.name in ("COUNT", *SUMS)
         or (aggregate.name in _FIRSTS and aggregate.argument not in source.texts)
@@ -84,7 +84,7 @@ def _is_native(operator: op.Group, source: Solutions) -> bool:
 
 @dataclass(frozen=True)
 class Totals:
-    """The totals of all groups before a change, and of the change. `complete`: they have all numbers."""
+    """The totals of all groups before a change, and of the change. `complete`: they cover all numbers."""
 
     old: Frame
     change: Frame
@@ -92,7 +92,7 @@ class Totals:
 
 
 def totals(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
-    """The totals of a content or of a change, by group."""
+    """Computes the totals of a content or a change, by group."""
     rows = before_and_after(operator.source.variables, None, source, summing=False)
     sides = _sides(evaluation, operator, rows, has_old=False)
     groups = _Groups(evaluation, operator, rows, with_lists=False).of(sides)
@@ -100,7 +100,7 @@ def totals(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Fra
 
 
 def added(names: Iterable[str]) -> list[str]:
-    """The sums of totals."""
+    """Writes the sums of totals."""
     return [f"sum({name}) AS {name}" if is_wide(name) else total(name) for name in names]
 
 
@@ -110,7 +110,7 @@ def redone_from_totals(
     known: Totals,
     by_rows: Callable[[Frame | None], Solutions],
 ) -> Solutions:
-    """The groups that change, from their totals. `by_rows`: the change of some groups, from their rows."""
+    """Computes the change of groups from their totals; `by_rows` does the same from rows."""
     keys, names = [column(v) for v in operator.keys], total_names(operator)
     old = semi(known.old, known.change.select(*keys), keys) if keys else known.old
     old = old.exploded(SIDE, number(-1), ONE).select(*keys, *names, SIDE)
@@ -136,7 +136,7 @@ def _is_linear(operator: op.Group) -> bool:
 
 
 def _sides(evaluation: Evaluation, operator: op.Group, source: Solutions, has_old: bool) -> Frame:
-    """The rows of the groups with their typed columns; those before the change and after it apart."""
+    """Returns the rows of the groups with their typed columns, separate for before and after the change."""
     wanted = _columns_read(operator)
     ids = [column(v) for v in source.variables if v in wanted]
     texts = [text(v) for v in source.variables if v in wanted and v in source.texts]
@@ -157,7 +157,7 @@ def _sides(evaluation: Evaluation, operator: op.Group, source: Solutions, has_ol
 
 
 def _columns_read(operator: op.Group) -> frozenset[Var]:
-    """The columns of the source that keys and aggregates read."""
+    """Returns the columns of the source that keys and aggregates read."""
     aggregates = [aggregate for _, aggregate in operator.aggregates]
     if any(aggregate.argument is None and aggregate.distinct for aggregate in aggregates):
         return frozenset(operator.source.variables)
@@ -166,7 +166,7 @@ def _columns_read(operator: op.Group) -> frozenset[Var]:
 
 
 def _types(operator: op.Group) -> dict[Var, set[str]]:
-    """The typed columns that the aggregates read."""
+    """Returns the typed columns that the aggregates read."""
     read: dict[Var, set[str]] = {}
     for _, aggregate in operator.aggregates:
         if isinstance(aggregate.argument, Var) and aggregate.name != "COUNT":
@@ -184,7 +184,7 @@ class _Groups:
     def __init__(
         self, evaluation: Evaluation, operator: op.Group, source: Solutions, *, with_lists: bool = True
     ) -> None:
-        """`with_lists`: numbers that SQL cannot add come as lists; otherwise they are counted."""
+        """`with_lists`: numbers that SQL cannot add are listed; otherwise they are only counted."""
         self._with_lists = with_lists
         self._dialect = evaluation.backend.dialect
         self._shares = evaluation.backend.shares
@@ -205,7 +205,7 @@ class _Groups:
         return rows.grouped([*self._keys, SIDE], *columns)
 
     def _with_first(self, rows: Frame, place: int, aggregate: Aggregate) -> Frame:
-        """With a weight of one for one row of each term, else zero."""
+        """Adds a weight of one for one row of each term, zero for the others."""
         argument = _column_of(aggregate)
         by = ", ".join([*self._keys, SIDE, argument, f"({self._member})"])
         first = f"row_number() OVER (PARTITION BY {by} ORDER BY {argument}) = 1"
@@ -222,7 +222,7 @@ class _Groups:
         return f"CAST(sum(CASE WHEN {self._member} AND {condition} THEN {weight} ELSE {ZERO} END) AS BIGINT)"
 
     def _count(self, aggregate: Aggregate) -> str:
-        if aggregate.argument is None:  # of rows that are distinct each has one row
+        if aggregate.argument is None:  # distinct rows: each has one row
             return self._counted("true", ONE if aggregate.distinct else WEIGHT)
         argument = _column_of(aggregate)
         if aggregate.distinct:
@@ -250,7 +250,7 @@ class _Groups:
         ]
 
     def _first(self, place: int, aggregate: Aggregate) -> list[str]:
-        """The first place with the least id of those that have it, and with the greatest."""
+        """Writes the first position, with the least id and with the greatest id that has it."""
         assert isinstance(aggregate.argument, Var)
         argument = _column_of(aggregate)
         fields, function = _place_fields(aggregate.argument), _extreme(aggregate)
@@ -264,7 +264,7 @@ class _Groups:
         ]
 
     def _with_best(self, rows: Frame, place: int, aggregate: Aggregate) -> Frame:
-        """With the place of each row, and the first place of its group."""
+        """Adds the position of each row, and the first position of its group."""
         assert isinstance(aggregate.argument, Var)
         rows = self._with_first(rows, place, aggregate)
         counts = f"{self._member} AND {_column_of(aggregate)} <> 0"
@@ -275,7 +275,7 @@ class _Groups:
         return rows.select("*", f"{best} AS best_{place}")
 
     def _best(self, place: int, aggregate: Aggregate) -> list[str]:
-        """The terms that have the first place, once each: one of them, their number, and their list."""
+        """Writes the distinct terms in the first position: one of them, their number, and their list."""
         assert isinstance(aggregate.argument, Var)
         argument = _column_of(aggregate)
         is_best = f"first_{place} = 1 AND place_{place} = best_{place}"
@@ -303,7 +303,7 @@ def _column_of(aggregate: Aggregate) -> str:
 
 
 def _doubts(operator: op.Group) -> str:
-    """SQL that tells the groups where several terms have the first place; empty if that cannot be."""
+    """Writes a condition for groups where several terms share the first position; empty if none can."""
     return " OR ".join(
         f"least_{place}.id <> ~greatest_{place}.id"
         for place, (_, aggregate) in enumerate(operator.aggregates)
@@ -311,11 +311,11 @@ def _doubts(operator: op.Group) -> str:
     )
 
 
-# What comes out
+# Results
 
 
 def _results(evaluation: Evaluation, operator: op.Group, source: Solutions, with_lists: bool) -> list[str]:
-    """The keys, and of each aggregate the text or the id of its result."""
+    """Writes the keys, and the text or id of each aggregate's result."""
     results = [*(column(v) for v in operator.keys), *(text(v) for v in operator.keys if v in source.texts)]
     for place, (variable, aggregate) in enumerate(operator.aggregates):
         if aggregate.name in _FIRSTS:
@@ -359,7 +359,7 @@ def _integer_text(value: str) -> str:
 def _solutions(
     evaluation: Evaluation, operator: op.Group, source: Solutions, groups: Frame, *, with_lists: bool = True
 ) -> Solutions:
-    """The results, with the ids of what has a text only; groups without rows do not exist."""
+    """Returns the results, with ids for those that only have a text; drops groups without rows."""
     keys, firsts = frozenset(operator.keys), frozenset(_firsts(operator))
     computed = frozenset(operator.variables) - keys
     frame = groups.where(f"{WEIGHTS} > 0").select(*_results(evaluation, operator, source, with_lists))
@@ -382,7 +382,7 @@ def _solutions(
 
 
 def _firsts(operator: op.Group) -> dict[Var, Var]:
-    """The variables of MIN, MAX and SAMPLE, each with its argument."""
+    """Returns the variables of MIN, MAX and SAMPLE, each with its argument."""
     return {
         variable: aggregate.argument
         for variable, aggregate in operator.aggregates
@@ -394,7 +394,7 @@ def _firsts(operator: op.Group) -> dict[Var, Var]:
 
 
 def _chooser(name: str) -> Callable[[pa.Array], pa.Array]:
-    """The id of the first or the last of several terms."""
+    """Returns a function that chooses the id of the first or the last of several terms."""
     choose = max if name == "MAX" else min
 
     def chosen(lists: pa.Array) -> pa.Array:
@@ -410,7 +410,7 @@ def _chooser(name: str) -> Callable[[pa.Array], pa.Array]:
 
 
 def _finisher(name: str) -> Callable[..., pa.Array]:
-    """The text of SUM or AVG, from the sum of the exact numbers and the list of the others."""
+    """Returns a function that writes SUM or AVG from the sum of exact numbers and the list of the others."""
 
     def finish(*columns: pa.Array) -> pa.Array:
         rows = zip(*(column.to_pylist() for column in columns), strict=True)

@@ -1,8 +1,8 @@
-"""Arithmetic in SQL: the operators and functions of numbers, and the texts of their results.
+"""Writes arithmetic in SQL: operators and functions of numbers, and the texts of their results.
 
-Exact numbers are `whole` and `fraction`, two numbers of 64 bits, and so is all that is computed on the way:
-both backends do that in the same way. Doubles are IEEE numbers on both. Invariant: what does not fit, and
-every xsd:float that would have to be rounded or written, is a doubt.
+An exact number is `whole` and `fraction`, two 64-bit numbers, and so are all intermediate results: both
+backends compute these alike. Doubles are IEEE numbers on both. Invariant: a value that does not fit is a
+doubt, and so is every xsd:float that would have to be rounded or written.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparqlive.sparql.values import DATETIME, DECIMAL, DOUBLE, DURATION, FLOAT, 
 _UNIT, _HALF = number(UNIT), number(UNIT // 2)
 _BILLION = number(10**9)
 _MOST_UNITS = 9 * 10**9
-"""The greatest divisor or factor: times a billion it still has 64 bits."""
+"""The greatest divisor or factor: multiplied by a billion, it still fits in 64 bits."""
 _SCALES = (1, 100, 10**6)
 """A divisor or factor has no decimals, or up to two, or up to six."""
 _INTEGRAL = "CAST('4503599627370496' AS DOUBLE)"
@@ -29,12 +29,12 @@ Parts = tuple[str, str]
 
 
 def arithmetic(sign: str, left: Operand, right: Operand, writing: Writing) -> Operand:
-    """`+ - * /`. Dates and durations are left to Python; anything else that is no number is an error."""
+    """Writes `+ - * /`. Python handles dates and durations; other operands that are no numbers are errors."""
     step = writing.step
     if sign in "+-" and all(operand.may_be(DATETIME, DURATION) for operand in (left, right)):
         moments = (f"{operand.kind} BETWEEN {DATETIME:d} AND {DURATION:d}" for operand in (left, right))
         writing.doubts.append(" AND ".join(moments))
-    both = f"greatest({left.kind}, {right.kind})"  # NULL counts as nothing there
+    both = f"greatest({left.kind}, {right.kind})"  # greatest() ignores NULL
     kind = f"{left.kind} <= {DOUBLE:d} AND {right.kind} <= {DOUBLE:d} THEN {both}"
     if sign == "/":
         is_zero = f"{right.cell('whole')} = 0 AND {right.cell('fraction')} = 0"
@@ -51,7 +51,7 @@ def arithmetic(sign: str, left: Operand, right: Operand, writing: Writing) -> Op
 
 
 def _number(kind: str, whole: str, fraction: str, double: str, writing: Writing) -> Operand:
-    """A number that is computed: an exact one becomes a double where that is wanted."""
+    """Makes a computed number; an exact one becomes a double where a double is needed."""
 
     def signed() -> str:
         exact = f"if({fraction} = 0, CAST({whole} AS DOUBLE), CAST({_decimal(whole, fraction)} AS DOUBLE))"
@@ -68,7 +68,7 @@ def _number(kind: str, whole: str, fraction: str, double: str, writing: Writing)
 
 
 def integer_operand(value: str, writing: Writing) -> Operand:
-    """An integer of 64 bits; an error where it is NULL."""
+    """Makes an integer of 64 bits; NULL is an error."""
     whole = writing.step(value)
     kind = writing.step(f"CASE WHEN {whole} IS NOT NULL THEN {INTEGER:d} END")
     return _number(kind, whole, number(0), nothing(SIGNED), writing)
@@ -103,7 +103,7 @@ def _difference(left: Parts, right: Parts, writing: Writing) -> Parts:
 
 
 def _magnitude(value: Parts, writing: Writing) -> Parts:
-    """Without the sign."""
+    """Writes the absolute value."""
     whole, fraction = value
     opposite, rest = _opposite(value, writing)
     return writing.step(f"if({whole} < 0, {opposite}, {whole})"), writing.step(
@@ -119,7 +119,7 @@ def _opposite(value: Parts, writing: Writing) -> Parts:
 
 
 def _units(value: Parts, writing: Writing) -> tuple[str, str]:
-    """A positive number as units and how many of them are one; NULL if there are too many."""
+    """Writes a positive number in units, and the number of units per one; NULL if there are too many."""
     whole, fraction = value
     scales, units = [], []
     for scale in _SCALES:
@@ -138,7 +138,7 @@ def _with_sign(left: Parts, right: Parts, magnitude: Parts, writing: Writing) ->
 
 
 def _product(left: Parts, right: Parts, writing: Writing) -> Parts:
-    """Of two integers, or of a number and units: nine digits of the fraction at a time."""
+    """Multiplies two integers, or a number by units: nine digits of the fraction at a time."""
     step, quotient, either = writing.step, writing.dialect.quotient, writing.dialect.arithmetic_or_null
     one, other = _magnitude(left, writing), _magnitude(right, writing)
     units_of_one, scale_of_one = _units(one, writing)
@@ -160,7 +160,7 @@ def _product(left: Parts, right: Parts, writing: Writing) -> Parts:
 
 
 def _quotient(left: Parts, right: Parts, writing: Writing) -> Parts:
-    """Long division by units: the whole, then nine digits at a time. It is truncated at 18 digits."""
+    """Divides by units: first the whole, then nine digits at a time; truncated at 18 digits."""
     step, quotient, either = writing.step, writing.dialect.quotient, writing.dialect.arithmetic_or_null
     whole, fraction = _magnitude(left, writing)
     units, scale = _units(_magnitude(right, writing), writing)
@@ -178,7 +178,7 @@ def _quotient(left: Parts, right: Parts, writing: Writing) -> Parts:
 
 
 def function(name: str, operand: Operand, writing: Writing) -> Operand:
-    """NEGATE, PLUS, ABS, ROUND, CEIL or FLOOR: the result has the type of the number."""
+    """Writes NEGATE, PLUS, ABS, ROUND, CEIL or FLOOR; the result has the type of the number."""
     step, signed = writing.step, operand.cell(SIGNED)
     if name == "NEGATE" and operand.may_be(DATETIME, DURATION):
         writing.doubts.append(f"{operand.kind} BETWEEN {DATETIME:d} AND {DURATION:d}")
@@ -218,7 +218,7 @@ def _applied_to_double(name: str, value: str, writing: Writing) -> str:
         result = f"if({value} - {down} >= 0.5, {down} + 1, {down})"
     else:
         result = down
-    # Zero has the sign of the number.
+    # A zero keeps the sign of the number.
     return f"if(abs({value}) < {_INTEGRAL}, if({result} = 0, {value} * 0, {result}), {value})"
 
 
@@ -226,7 +226,7 @@ def _applied_to_double(name: str, value: str, writing: Writing) -> str:
 
 
 def _decimal(whole: str, fraction: str) -> str:
-    """The canonical form of an exact number."""
+    """Writes the canonical form of an exact number."""
     is_below = f"{whole} < 0 AND {fraction} > 0"
     integral = f"if({is_below}, -({whole} + 1), {whole})"
     places = f"if({is_below}, {_UNIT} - {fraction}, {fraction})"
@@ -236,7 +236,7 @@ def _decimal(whole: str, fraction: str) -> str:
 
 
 def _text(kind: str, whole: str, fraction: str, double: str, writing: Writing) -> str:
-    """The canonical text of a number; NULL for an error."""
+    """Writes the canonical text of a number; NULL for an error."""
     dialect = writing.dialect
     writing.doubts.append(f"{kind} = {FLOAT:d}")
     writing.doubts.append(f"{kind} = {DOUBLE:d} AND NOT ({dialect.is_written(double)})")

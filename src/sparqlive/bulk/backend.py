@@ -1,7 +1,7 @@
-"""The interface of a backend, which runs the SQL of the bulk executor.
+"""Defines the interface of a backend, which runs the SQL of the bulk executor.
 
-A backend names tables and Python functions, and runs a frame once it is complete. The names are valid inside
-its `with` block.
+A backend registers tables and Python functions under names, and runs a frame once it is complete. The names
+are valid inside its `with` block.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Function = Callable[..., pa.Array]
 
 @dataclass(frozen=True)
 class Later:
-    """A table with these columns that is made when a query first reads it."""
+    """A table with these columns that is created when a query first reads it."""
 
     columns: Sequence[str]
     make: Callable[[], Any]
@@ -35,7 +35,7 @@ class Later:
 
 @dataclass(frozen=True)
 class LaterFrame:
-    """A frame with these columns that is named when something first reads it."""
+    """A frame with these columns that is registered when something first reads it."""
 
     columns: Sequence[str]
     make: Callable[[], Frame]
@@ -44,60 +44,60 @@ class LaterFrame:
 class Backend(Protocol):
     dialect: Dialect
     shares: bool
-    """Whether what several parts of a query read is computed once."""
+    """Whether a subquery that several parts of a query read is computed once."""
     joins_after_sum: int
-    """How many joins must be left, this one included, to sum away variables that are not read later."""
+    """Unread variables are summed away while at least this many joins remain, this one included."""
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
-        """A table of the backend's own kind, under a name that frames can read."""
+        """Registers a table of the backend's own kind, and returns a frame that reads it."""
 
     def columns(self, data: Any) -> Sequence[str]:
-        """The names of a table's columns."""
+        """Returns the names of a table's columns."""
 
     def share(self, frame: Frame) -> tuple[Frame, bool]:
-        """The same rows, expected to be few, for several uses in one query; and whether they are few."""
+        """Prepares a frame, expected to be small, for several uses in one query; tells if it is small."""
 
     def measured(self, frame: Frame) -> tuple[Frame, bool]:
-        """The same rows, and whether they are few enough to be broadcast, where that makes a difference."""
+        """Returns the same rows, and whether they are few enough to be broadcast, if that matters."""
 
     def are_few(self, frame: Frame) -> bool:
-        """Whether rows are few enough to be broadcast, where that makes a difference; counts them."""
+        """Counts rows; returns whether they are few enough to be broadcast, if that matters."""
 
     def repeats(self, frame: Frame) -> bool:
-        """Whether a query may read a frame several times: it is computed once, or is small enough."""
+        """Returns whether a query may read a frame several times: it is computed once, or is small enough."""
 
     def materialize(self, frame: Frame) -> Frame:
-        """The same rows, computed now if the backend can hold them: for several queries."""
+        """Computes the rows now for several queries, if the backend can hold them."""
 
     def held(self, frame: Frame) -> tuple[Frame, pa.Table | None]:
-        """The same rows, computed now and in this process; as they were, and None, if they are not few."""
+        """Computes the rows now, in this process if they are few; otherwise returns the frame and None."""
 
     def function(self, function: Function, kind: pa.DataType) -> str:
-        """The name under which SQL calls a Python function of Arrow arrays; `kind` is its result's type."""
+        """Registers a Python function of Arrow arrays with results of type `kind`; returns its SQL name."""
 
     def files(self, paths: Sequence[str], columns: Sequence[str]) -> Frame:
-        """Columns of Parquet files, at least one, given by their addresses."""
+        """Reads at least one column of Parquet files, given by their addresses."""
 
     def local(self, table: pa.Table) -> Frame:
-        """Rows that this process has; at most a few thousand for a backend elsewhere."""
+        """Returns rows that this process has as a frame; at most a few thousand for a remote backend."""
 
     def view(self, frame: Frame) -> Frame:
-        """The same rows under a name. Its readers share no work: each restricts what it reads."""
+        """Registers the rows under a name. Its readers share no work: each restricts what it reads."""
 
     def rows(self, frame: Frame) -> pa.Table:
-        """The rows of a frame, in this process."""
+        """Returns the rows of a frame in this process."""
 
     def save(self, frame: Frame, relation: str, target: Target) -> Saved:
-        """Computes rows with the columns c0 … and w, and keeps them, sorted: many of them in files."""
+        """Computes rows with the columns c0 … and w, and saves them, sorted; large results go to files."""
 
     def save_difference(self, frame: Frame, stored: StoredRelation, relation: str, target: Target) -> Saved:
-        """Computes rows, and keeps what is to be added to stored ones to get them, as `save` does."""
+        """Computes rows, and saves their difference to stored rows, as `save` does."""
 
     def save_terms(self, frame: Frame, known: Sequence[RunFile], target: Target) -> NewTerms:
         """Computes terms with the columns id and term, each once, and writes those that no known file has."""
 
     def query(self, frame: Frame) -> Any:
-        """The rows of a frame, as the backend's own kind of table; not computed yet."""
+        """Returns the rows of a frame as the backend's own kind of table, not computed yet."""
 
     def __enter__(self) -> Self: ...
 

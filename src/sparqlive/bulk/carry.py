@@ -1,7 +1,7 @@
 """Computes an epoch on DuckDB, in process: deltas and contents of plans as columns.
 
 Reads the quads of a session in place, by graph and predicate, before and after the current epoch. Supports
-everything that live supports.
+every operator that live supports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Rows = Mapping[tuple[int, ...], int]
 
 
 class InProcess:
-    """Evaluates plans of one session. `terms` gives the dictionary with typed columns, if a plan needs it."""
+    """Evaluates plans of one session. `terms` returns the dictionary with typed columns, on demand."""
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class InProcess:
         kept: Mapping[op.Keeping, Kept],
         names: Mapping[op.Keeping, Sequence[str]],
     ) -> list[Rows]:
-        """The change of each plan by its delta rules. The quads know the changes."""
+        """Computes the change of each plan by its delta rules. The quads know the changes."""
         stored = {of.source: _later(of.source, held) for of, held in kept.items() if not held.are_totals}
         changed: dict[op.Operator, pa.Table] = {}
         totals: dict[op.Group, tuple[pa.Table, pa.Table, bool]] = {}
@@ -79,7 +79,7 @@ class InProcess:
         kept: Mapping[op.Keeping, Kept],
         known: dict[op.Group, tuple[pa.Table, pa.Table, bool]],
     ) -> None:
-        """The totals of groups whose source has changed: before the change, and of the change."""
+        """Adds the totals of groups whose source has changed: before the change, and of the change."""
         for operator, held in kept.items():
             if operator.source != source or not held.are_totals:
                 continue
@@ -99,7 +99,7 @@ class InProcess:
             known[operator] = old_rows, new_rows, complete
 
     def _here(self, frame: Frame) -> tuple[Frame, pa.Table]:
-        """The rows of a frame, computed now."""
+        """Computes the rows of a frame now."""
         rows = self._backend.rows(frame)
         return self._backend.local(rows), rows
 
@@ -109,7 +109,7 @@ class InProcess:
         changes: Sequence[Sequence[int]],
         parameters: Sequence[Sequence[int]],
     ) -> list[Rows | Run]:
-        """The content of each plan after the changes, from scratch; a run, unless it has no columns."""
+        """Computes each plan's content after the changes from scratch; a run, unless it has no columns."""
         made: dict[op.Operator, pa.Table] = {}
         contents = []
         for plan in plans:
@@ -122,7 +122,7 @@ class InProcess:
         return contents
 
     def _content(self, result: ResultTables) -> Rows | Run:
-        """Computed terms are entered, and have the ids that the rows say."""
+        """Enters computed terms into the dictionary, which gives them the ids in the rows."""
         if result.new_terms is not None:
             numbers, texts = result.new_terms.columns
             ids = numbers.to_numpy()
@@ -140,7 +140,7 @@ def _later(source: op.Operator, held: Kept) -> Later:
 
 
 def _table(*parts: Sequence[Column]) -> pa.Table:
-    """Columns and weights with the names of `ResultTables.rows`; several parts are not copied."""
+    """Builds a table of columns and weights with the names of `ResultTables.rows`, chunked by part."""
     *ids, weights = (pa.chunked_array(columns) for columns in zip(*parts, strict=True))
     return pa.table({**{f"c{number}": ids[number] for number in range(len(ids))}, "w": weights})
 

@@ -1,4 +1,4 @@
-"""Paths `+` and `*`: the nodes that the steps of one key reach, by a search from each start."""
+"""Evaluates the paths `+` and `*`: the nodes that the steps of one key reach, by a search from each start."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def redo(evaluation: Evaluation, operator: op.Closure, old: Solutions | None, ad
 
 
 def _ends(rows: Sequence[tuple[Row, int]], start: int | None, end: int | None) -> Iterator[Row]:
-    """What the variable ends of paths are."""
+    """Yields the values of a path's variable ends."""
     turned = start is None and end is not None
     steps: dict[int, list[int]] = {}
     for (one, other, *_), _weight in rows:
@@ -53,7 +53,7 @@ def _ends(rows: Sequence[tuple[Row, int]], start: int | None, end: int | None) -
 
 
 def _reached(steps: _Steps, start: int) -> set[int]:
-    """The nodes at the end of one step or more."""
+    """Returns the nodes at the end of one or more steps."""
     found: set[int] = set()
     waiting = [start]
     while waiting:

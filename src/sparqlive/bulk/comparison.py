@@ -1,7 +1,7 @@
-"""Comparisons of operands in SQL: `= != < > <= >=`, NULL where SPARQL has an error.
+"""Writes comparisons of operands in SQL: `= != < > <= >=`, with NULL where SPARQL has an error.
 
-Terms that the two sides can be are taken kind by kind: numbers, truth values, dates and times, strings. What
-SQL would decide otherwise than Python is a doubt.
+Compares kind by kind the terms that the two sides may be: numbers, truth values, dates and times, strings. A
+case that SQL would decide differently from Python is a doubt.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from sparqlive.sparql.values import (
 _WIDEST_ZONE = 14 * 3600 * 10**6
 
 Cases = list[tuple[str, str]]
-"""Conditions with their results, of which the first that holds counts."""
+"""Conditions with their results; the first condition that holds decides."""
 
 
 def comparison(sign: str, left: Operand, right: Operand, writing: Writing) -> str | None:
-    """A comparison as SQL; None if it is all left to Python."""
+    """Writes a comparison as SQL; None if Python must decide every row."""
     if left.constant is not None:
         sign, left, right = MIRRORED[sign], right, left
     is_equality = sign in ("=", "!=")
@@ -58,7 +58,7 @@ def comparison(sign: str, left: Operand, right: Operand, writing: Writing) -> st
 
 
 def _is_beyond(operand: Operand) -> bool:
-    """Whether it may be a term that only its id tells, and has none."""
+    """Returns whether an operand may be a term that only its id identifies, but has no id."""
     return operand.id is None and operand.may_be(DAY_TIME_DURATION, BLANK)
 
 
@@ -67,7 +67,7 @@ def _relation(sign: str) -> str:
 
 
 def _numbers(sign: str, left: Operand, right: Operand, writing: Writing) -> Cases | None:
-    """Exact numbers are compared exactly, others as doubles; a float and an exact number by Python."""
+    """Compares exact numbers exactly, others as doubles; Python compares a float with an exact number."""
     exact = f"{left.kind} <= {DECIMAL:d} AND {right.kind} <= {DECIMAL:d}"
     numeric = f"{left.kind} <= {DOUBLE:d} AND {right.kind} <= {DOUBLE:d}"
     if right.constant is not None:
@@ -93,7 +93,7 @@ def _exactly(sign: str, left: Operand, right: Operand) -> str:
 
 
 def _approximately(sign: str, left: Operand, right: Operand) -> str:
-    """As doubles. SQL takes NaN for a number that equals itself and is greater than all others."""
+    """Compares as doubles. SQL takes NaN for a number that equals itself and is greater than all others."""
     one, other = left.cell("nearest"), right.cell("nearest")
     nans = " OR ".join(f"isnan({cell})" for o, cell in ((left, one), (right, other)) if o.constant is None)
     answer = "true" if sign == "!=" else "false"
@@ -101,9 +101,9 @@ def _approximately(sign: str, left: Operand, right: Operand) -> str:
 
 
 def _strings(sign: str, left: Operand, right: Operand, writing: Writing) -> Cases | None:
-    """By ids or by characters: the bytes of UTF-8 have the order of the code points.
+    """Compares ids or characters: the bytes of UTF-8 sort like the code points.
 
-    The order of two terms that need not be strings is left to Python, so that their texts need not be read.
+    Python orders two terms that need not be strings, so that their texts need not be read.
     """
     is_equality = sign in ("=", "!=")
     if is_equality and left.id is not None and right.id is not None:
@@ -126,7 +126,7 @@ def _truths(sign: str, left: Operand, right: Operand, writing: Writing) -> Cases
 
 
 def _moments(sign: str, left: Operand, right: Operand, writing: Writing) -> Cases | None:
-    """Without a timezone the clock may be up to 14 hours off; within these the order is an error."""
+    """Without a timezone, the clock may be off by up to 14 hours; within that range the order is an error."""
     if right.constant is not None and right.constant.instant is None:
         return None
     both = f"{left.kind} BETWEEN {DATETIME:d} AND {TIME:d} AND {left.kind} = {right.kind}"
@@ -152,7 +152,7 @@ def _durations(sign: str, left: Operand, right: Operand, writing: Writing) -> Ca
 
 
 def _unlike(left: Operand, right: Operand, different: str) -> Cases:
-    """`=` of what is left: a term equals itself; literals without a known value are an error else."""
+    """Decides `=` of the other terms: a term equals itself; literals of unknown value are an error."""
     cases = [(f"{left.kind} IS NULL OR {right.kind} IS NULL", "NULL")]
     if left.id is not None and right.id is not None:
         same = "true" if different == "false" else "false"

@@ -1,4 +1,4 @@
-"""Definitions of keeping operators for bulk evaluation: how to compute rows from source rows by key."""
+"""Definitions of operators that store their source: how bulk computes rows from the source rows of a key."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from sparqlive.sparql.values import Value
 Row: TypeAlias = tuple[int, ...]
 """Ids of the source's variables; 0 is unbound."""
 Made: TypeAlias = tuple[int | str | None, ...]
-"""A row of the operator: an id that the source has, or the canonical text of a computed term."""
+"""A row of the operator: ids that the source has, or canonical texts of computed terms."""
 ValueOf: TypeAlias = Callable[[int], Value | None]
 
 
 @dataclass(frozen=True)
 class Definition:
-    """`evaluate` gives the operator's rows over the source's rows of one key, at least one, each once.
+    """`evaluate` returns the operator's rows over the source rows of one key, at least one row, each once.
 
-    read: the source's variables whose values it asks for. computed: its own variables that hold texts, None
-    for unbound; the others hold ids.
+    read: the source's variables whose values it needs. computed: its own variables that hold texts, None for
+    unbound; the others hold ids.
     """
 
     read: tuple[Var, ...]

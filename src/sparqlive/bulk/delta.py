@@ -2,7 +2,7 @@
 
 The rules come from `plan/operators/`; this module does not choose states. A term of a rule starts from the
 change, which is broadcast, and joins outward; other inputs are read only where the keys of the change reach
-them. Invariant: None means a change that is known to be empty before anything runs, so its terms cost
+them. Invariant: None stands for a change that is known to be empty before anything runs, so its terms cost
 nothing.
 """
 
@@ -48,17 +48,16 @@ def delta(
     changed: Mapping[op.Operator, Any] | None = None,
     totals: Mapping[op.Group, tuple[Any, Any, bool]] | None = None,
 ) -> ResultTables:
-    """The change of a plan's content.
+    """Computes the change of a plan's content.
 
-    changes: s, p, o, g and w, +1 or -1, only what really changes; none where they are `SessionTables`,
-    which know theirs. terms: of the quads before and after.
-    changed_predicates: those of the changes, where they are known; terms of rules that start at a pattern
-    with another one are left out.
-    The others are as in `evaluate`. few: the changes can be broadcast, and so can what they change.
-    kept: contents that plans below it had before, where operators store them; changed: the changes of such
-    plans, where they are known. Both are tables with the columns of `ResultTables.rows`, each row once;
-    `terms` has all of their terms. totals: of groups, the totals before, those of the change, and whether
-    they have all numbers (`bulk/stored_totals.py`). What is not given is computed.
+    changes: s, p, o, g and w, +1 or -1, only effective changes; none for `SessionTables`, which know theirs.
+    terms: of the quads before and after. changed_predicates: the predicates of the changes, if known; rule
+    terms that start at a pattern with another predicate are skipped. few: the changes, and what they reach,
+    can be broadcast. kept: former contents of plans below this one, where operators store them. changed: the
+    changes of such plans, if known. Both are tables with the columns of `ResultTables.rows`, each row once;
+    `terms` has all of their terms. totals: per group, the totals before, those of the change, and whether
+    they cover all numbers (`bulk/stored_totals.py`). Anything not given is computed. The other parameters are
+    as in `evaluate`.
     """
     with backend:
         states: scan.Quads
@@ -92,20 +91,20 @@ def delta_frames(
     evaluation: Evaluation,
     deltas: Mapping[op.Operator, Solutions | None] | None = None,
 ) -> ResultFrames:
-    """The change of a plan's content, inside the backend's `with` block.
+    """Computes the change of a plan's content, inside the backend's `with` block.
 
-    deltas: the changes of some of its operators, which are known already; None for no change.
+    deltas: known changes of some of its operators; None for no change.
     """
     made = _Deltas(evaluation, deltas or {}).compute(plan)
     if made is None:
         made = Solutions(table.frame_of(plan.variables, ()), plan.variables, frozenset())
     elif made.texts:
-        made = evaluation.held(made)  # its rows and its new terms are read by two queries
+        made = evaluation.held(made)  # two queries read it: its rows, and its new terms
     return result(plan, made, evaluation.backend)
 
 
 class _Deltas:
-    """The change of each operator; what others use is made once."""
+    """The change of each operator; a change with several readers is computed once."""
 
     def __init__(self, evaluation: Evaluation, known: Mapping[op.Operator, Solutions | None]) -> None:
         self._evaluation = evaluation
@@ -156,7 +155,7 @@ class _Deltas:
         raise AssertionError(rule)
 
     def _product(self, factors: tuple[rules.Rule, ...], plan: op.Operator) -> Solutions | None:
-        """A term of a join's rule: from its delta outward."""
+        """Writes one term of a join's rule, from its delta outward."""
         start: Solutions | None = None
         others: list[join.Factor] = []
         for factor in factors:
@@ -171,7 +170,7 @@ class _Deltas:
 
 
 def _sum(parts: Sequence[Solutions], plan: op.Operator, few: bool) -> Solutions | None:
-    """What a rule adds up is the change of an operator: as small as changes are."""
+    """Adds the terms of a rule: the change of an operator, as small as changes are."""
     return replace(united(parts, plan.variables), small=few) if parts else None
 
 

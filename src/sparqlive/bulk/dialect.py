@@ -1,9 +1,9 @@
-"""The differences between the SQL of the backends: lists, structs, and rows made from them.
+"""Defines the differences between the SQL of the backends: lists, structs, and rows made from them.
 
 Everything else is written once, in SQL that both backends understand. Numbers carry their type, because a
-bare `1` has 32 bits in one place and 64 in another. Invariant: texts from outside (terms, parts of them,
+bare `1` has 32 bits on one backend and 64 on the other. Invariant: texts from outside (terms, parts of them,
 patterns, paths) enter SQL only through `Dialect.text`, which a backend reads back character by character,
-whatever the settings of its session are; names from outside never do.
+whatever the settings of its session are; names from outside never enter SQL.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 
 def number(value: int) -> str:
-    """A number of 64 bits."""
+    """Writes a number of 64 bits."""
     return f"CAST({value} AS BIGINT)"
 
 
@@ -21,71 +21,71 @@ ZERO, ONE = number(0), number(1)
 
 
 def total(name: str) -> str:
-    """The sum of a column, under its own name."""
+    """Sums a column under its own name."""
     return f"CAST(sum({name}) AS BIGINT) AS {name}"
 
 
 class Dialect(Protocol):
     def text(self, value: str) -> str:
-        """A constant text: the only way of a text from outside into SQL."""
+        """Writes a constant text. Texts from outside enter SQL only here."""
 
     def explode(self, values: Sequence[str]) -> str:
-        """One row per value."""
+        """Writes one row per value."""
 
     def explode_range(self, start: str, end: str) -> str:
-        """One row per number from start to end."""
+        """Writes one row per number from start to end."""
 
     def stack(self, rows: Sequence[Sequence[str]], names: Sequence[str], kept: Sequence[str]) -> str:
-        """One row per list of cells, under these names, beside the columns that are kept.
+        """Writes one row per list of cells, under these names, beside the kept columns.
 
-        What reads the cells does not see how they are made: Spark's optimiser would write each of them out
-        wherever it is mentioned, again and again.
+        Readers of the cells do not see their expressions: Spark's optimizer would repeat each expression
+        wherever the cell is used.
         """
 
     def collect(self, fields: Sequence[str], condition: str = "true") -> str:
-        """The list of a group's rows as structs; a field is `expression AS name` or a column."""
+        """Collects a group's rows as a list of structs; a field is `expression AS name` or a column."""
 
     def is_empty(self, name: str) -> str:
-        """Whether a list is empty."""
+        """Tests whether a list is empty."""
 
     def struct(self, fields: Sequence[str]) -> str:
-        """A struct, which compares field by field; fields as in `collect`."""
+        """Writes a struct, which compares field by field; fields as in `collect`."""
 
     def product(self, number: str, weight: str) -> str:
-        """The product of a number of 64 bits and a weight, wide enough for any sum of such products."""
+        """Multiplies a 64-bit number by a weight, wide enough for any sum of such products."""
 
     def halves(self, total: str, unit: int) -> tuple[str, str]:
-        """A sum of such products as two numbers of 64 bits: so many units, rounded to zero, and the rest."""
+        """Splits a sum of such products into two 64-bit numbers: units, rounded toward zero, and the rest."""
 
     def arithmetic_or_null(self, sign: str, left: str, right: str) -> str:
-        """`+`, `-` or `*` of two numbers of 64 bits; NULL if the result has more."""
+        """Writes `+`, `-` or `*` of two 64-bit numbers; NULL on overflow."""
 
     def quotient(self, dividend: str, divisor: str) -> str:
-        """The integral part of a quotient of two positive numbers of 64 bits; the divisor is not zero."""
+        """Writes the integral part of a quotient of two positive 64-bit numbers; the divisor is not zero."""
 
     def divided(self, dividend: str, divisor: str) -> str:
-        """The quotient of two doubles (IEEE 754)."""
+        """Divides two doubles (IEEE 754)."""
 
     def is_written(self, double: str) -> str:
-        """Whether `written` gives the shortest text of a double that is read as the same double."""
+        """Tests whether `written` gives the shortest text that reads back as the same double."""
 
     def written(self, double: str) -> str:
-        """A double without an exponent; INF and NaN as in XML Schema."""
+        """Writes a double without an exponent; INF and NaN as in XML Schema."""
 
     def matches(self, text: str, pattern: str) -> str:
-        """Whether a regular expression is found in a text."""
+        """Tests whether a regular expression matches anywhere in a text."""
 
     def bytes_of(self, text: str) -> str:
-        """The number of bytes of a text in UTF-8."""
+        """Counts the bytes of a text in UTF-8."""
 
     def starts_with(self, text: str, start: str) -> str:
-        """Whether a text starts with another."""
+        """Tests whether a text starts with another."""
 
     def ends_with(self, text: str, end: str) -> str:
-        """Whether a text ends with another."""
+        """Tests whether a text ends with another."""
 
     def inline(self, name: str, fields: Sequence[str]) -> str:
-        """One row per struct of a list, its fields as columns."""
+        """Writes one row per struct of a list, with its fields as columns."""
 
 
 _TRY_FUNCTIONS = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
@@ -93,8 +93,8 @@ _TRY_FUNCTIONS = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}
 
 class SparkSql:
     def text(self, value: str) -> str:
-        """By the digits of its bytes: before Spark parses a query, it replaces `${env:…}` and the like, also
-        in quotes; and what a backslash means there is up to a setting of the session.
+        """Writes the bytes as digits. Before Spark parses a query, it replaces `${env:…}` and the like, even
+        inside quotes; and a setting of the session decides what a backslash means.
         """
         return f"CAST(X'{value.encode().hex()}' AS STRING)"
 
@@ -135,7 +135,7 @@ class SparkSql:
         return f"if({divisor} = 0, {dividend} * {infinity}, try_divide({dividend}, {divisor}))"
 
     def is_written(self, double: str) -> str:
-        # Before Java 19, the digits may be one too many. Of up to 15 digits no other number is as short.
+        # Before Java 19, there may be one digit too many. Up to 15 digits, no other number is as short.
         digits = f"length(regexp_replace(CAST({double} AS STRING), 'E.*|[-.]', ''))"
         is_plain = f"abs({double}) >= 0.001 AND abs({double}) < 1e15 AND {digits} <= 15"
         return f"{_is_special(double)} OR ({is_plain})"
@@ -162,7 +162,7 @@ class SparkSql:
 
 class DuckDbSql:
     def text(self, value: str) -> str:
-        """In quotes, in which DuckDB knows nothing but a doubled quote."""
+        """Puts the text in quotes, where DuckDB interprets only a doubled quote."""
         escaped = value.replace("'", "''")
         return f"'{escaped}'"
 
@@ -196,9 +196,7 @@ class DuckDbSql:
         return f"(CAST({number} AS HUGEINT) * {weight})"
 
     def halves(self, total: str, unit: int) -> tuple[str, str]:
-        exact = (
-            f"CAST({total} AS HUGEINT)"  # a decimal, if it was in this process, would be divided as double
-        )
+        exact = f"CAST({total} AS HUGEINT)"  # a sum from this process is a decimal, divided as a double
         high = f"({exact} // {unit})"
         return f"CAST({high} AS BIGINT)", f"CAST({exact} - {high} * {unit} AS BIGINT)"
 

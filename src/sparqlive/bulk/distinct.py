@@ -1,6 +1,6 @@
-"""DISTINCT: each solution once; the delta is the sign changes of the counts.
+"""Evaluates DISTINCT: each solution once; the delta is the sign changes of the counts.
 
-The old counts of the solutions in the change are read where they are stored, and computed otherwise.
+The old counts of the changed solutions are read from the stored counts, or else computed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def content(
 ) -> Solutions:
     source = evaluation.content(operator.source, state, frozenset(operator.variables), keys)
     texts = [f"max({name}) AS {name}" for name in source.text_columns]
-    # States have positive weights only: what has a row is there. The sum says so for a row without columns.
+    # States have positive weights only, so every row exists. The sum decides for a row without columns.
     frame = source.frame.grouped(source.ids, *texts, total(WEIGHT)).where(f"{WEIGHT} > 0")
     return source.of(frame.select(*source.ids, *source.text_columns, f"{ONE} AS {WEIGHT}"))
 
@@ -34,14 +34,14 @@ def change(evaluation: Evaluation, operator: op.Distinct, changed: Solutions) ->
 
 
 def signs(changed: Solutions, old: Solutions) -> Frame:
-    """+1 where a count becomes positive, -1 where it stops being so; the old counts of what changed only."""
+    """+1 where a count becomes positive, -1 where it becomes zero; reads only counts that changed."""
     sign = f"CAST(n + d > 0 AS BIGINT) - CAST(n > 0 AS BIGINT) AS {WEIGHT}"
     totals = counted(changed, old)
     return totals.select(*changed.ids, *changed.text_columns, sign).where(f"{WEIGHT} <> 0")
 
 
 def counted(changed: Solutions, old: Solutions) -> Frame:
-    """For each solution that changed, its old count `n` and its change `d`."""
+    """Computes the old count `n` and the change `d` of each changed solution."""
     ids, texts = changed.ids, changed.text_columns
     nothing = [name if name in old.text_columns else f"CAST(NULL AS STRING) AS {name}" for name in texts]
     touched = changed.frame.select(*ids, *texts, f"{WEIGHT} AS d", f"{ZERO} AS n")

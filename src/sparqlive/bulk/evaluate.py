@@ -1,8 +1,8 @@
 """Evaluates plans as SQL: the content of every operator, complete or restricted to keys.
 
-`bulk/operators.py` says which file has which operator. Nothing runs here: the result is lazy, and the caller
-runs it. Invariant: content restricted by keys is right for solutions that agree with a key; others may be
-missing or incomplete, so a caller that restricts by keys must also join with them.
+`bulk/operators.py` lists the file of each operator. Nothing runs here: the result is lazy, and the caller
+runs it. Invariant: content restricted by keys is correct for solutions that agree with a key. Other solutions
+may be missing or incomplete, so a caller that restricts by keys must also join with them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sparqlive.zset.run import Column
 
 @dataclass(frozen=True)
 class ResultFrames:
-    """What a `ResultTables` has, as frames that nothing has run yet."""
+    """The parts of a `ResultTables` as frames that have not run yet."""
 
     rows: Frame
     new_terms: Frame | None
@@ -52,10 +52,10 @@ class ResultFrames:
 
 @dataclass(frozen=True)
 class ResultTables:
-    """Rows of a plan, and the terms among them that were computed: tables of the backend's own kind.
+    """The rows of a plan, and the computed terms in them, as tables of the backend's own kind.
 
     rows: `c0` … in the order of the plan's variables, 0 for unbound, and `w`; each row once, no zero weights.
-    new_terms: `id`, `term` of computed terms, which the dictionary may not hold; None if none can be.
+    new_terms: `id`, `term` of computed terms, which the dictionary may lack; None if there can be none.
     """
 
     rows: Any
@@ -73,11 +73,11 @@ def evaluate(
     exceptions: Mapping[str, int] | None = None,
     made: Mapping[op.Operator, Any] | None = None,
 ) -> ResultTables:
-    """The content of a plan.
+    """Computes the content of a plan.
 
     quads, terms: tables of the backend, with the columns s, p, o, g and id, term; or `SessionTables`. `id_of`
-    gives the ids of constants; `exceptions` those of terms whose id is not their hash; `parameters` the rows
-    of the plan's table of parameters. made: contents of plans below it that are there already, as tables with
+    returns the ids of constants; `exceptions` maps terms to ids that are not their hash; `parameters` are the
+    rows of the plan's table of parameters. made: existing contents of plans below this one, as tables with
     the columns of `ResultTables.rows`; `terms` has all of their terms.
     """
     with backend:
@@ -96,41 +96,41 @@ def evaluate(
 
 
 def content_frames(plan: op.Operator, evaluation: Evaluation) -> ResultFrames:
-    """The content of a plan, inside the backend's `with` block."""
+    """Computes the content of a plan, inside the backend's `with` block."""
     content = evaluation.content(plan, State.NEW, frozenset(plan.variables), None)
     return result(plan, content, evaluation.backend, once=is_set(plan))
 
 
 @dataclass(frozen=True)
 class StoredSource:
-    """Stored rows of a keeping operator's source; a row may be there several times."""
+    """Stored rows of a source; a row may occur several times."""
 
     whole: Callable[[], Solutions]
     having: Callable[[Column], Solutions | None]
-    """Those whose first variable has one of the values; None if reading all of them is cheaper."""
+    """The rows whose first variable has one of the values; None if reading all rows is cheaper."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What operators are evaluated on: the quads of both states, the dictionary, the parameters."""
+    """The input of all operators: the quads of both states, the dictionary, the parameters."""
 
     backend: Backend
     quads: scan.Quads
     terms: Terms
     parameters: Sequence[Sequence[int]]
     named: dict[tuple[op.Operator, State], Solutions] = field(default_factory=dict)
-    """What is there already, by its state: it is stored, or was computed before. Each row once."""
+    """Contents that are stored or already computed, by state. Each row occurs once."""
     kept: Mapping[op.Keeping, StoredSource] = field(default_factory=dict)
-    """Rows that sources of keeping operators had before the change."""
+    """Source rows that operators stored before the change."""
     totals: Mapping[op.Operator, Totals] = field(default_factory=dict)
-    """The totals of groups before the change, and those of the change, where they are known."""
+    """The totals of groups before the change, and of the change, if known."""
 
     def content(
         self, plan: op.Operator, state: State, needed: frozenset[Var], keys: Keys | None
     ) -> Solutions:
-        """The content of an operator, with at least the needed ones of its variables.
+        """Returns the content of an operator, with at least the needed variables.
 
-        Keys restrict as far as they can be pushed down; what they reach is small.
+        Keys restrict the content as far as they can be pushed down; what they reach is small.
         """
         keys = None if keys is None else keys.only(plan.pushable)
         known = self._known(plan, state, keys)
@@ -139,7 +139,7 @@ class Evaluation:
         return OPERATORS[type(plan)].content(self, plan, state, needed, keys)
 
     def _known(self, plan: op.Operator, state: State, keys: Keys | None) -> Solutions | None:
-        """The content of a plan that is there already, or was before a change that is known."""
+        """Returns the content of a plan if it exists, or existed before a change that is known."""
         named = self.named.get((plan, state))
         if named is not None:
             return named if keys is None else reached(named, keys)
@@ -152,9 +152,9 @@ class Evaluation:
         return summed(united(parts, plan.variables))
 
     def before(self, operator: op.Keeping, keys: Keys | None) -> Solutions:
-        """What the source of a keeping operator had before the change; keys restrict as in `content`.
+        """Returns what an operator stored of its source before the change; keys restrict as in `content`.
 
-        Rows that are stored are not restricted: callers do that themselves.
+        Stored rows are not restricted: callers do that themselves.
         """
         kept = self.kept.get(operator)
         if kept is not None:
@@ -169,20 +169,20 @@ class Evaluation:
         return self.content(operator.source, State.OLD, frozenset(operator.source.variables), keys)
 
     def held(self, solutions: Solutions) -> Solutions:
-        """The same solutions, computed now if they are few and what they reach is looked up."""
+        """Computes the solutions now, if they are few and their matches are looked up."""
         if not solutions.small or self.quads.lookup is None:
             return solutions
         return solutions.of(self.backend.held(solutions.frame)[0])
 
     def values(self, keys: Keys | None, variable: Var) -> Column | None:
-        """The values of a variable in keys, sorted, each once; None if they are many, or have none."""
+        """Returns the distinct values of a variable in keys, sorted; None if they are many or unknown."""
         if keys is None or not keys.small or variable not in keys.variables:
             return None
         table = self.backend.held(keys.frame)[1]
         return None if table is None else np.unique(table.column(column(variable)).to_numpy())
 
     def share(self, solutions: Solutions) -> Solutions:
-        """The same solutions, for several uses in one query; what is not small is left as it is."""
+        """Prepares solutions for several uses in one query; solutions that are not small stay unchanged."""
         if not solutions.small:
             return solutions
         frame, is_small = self.backend.share(solutions.frame)
@@ -190,14 +190,14 @@ class Evaluation:
 
 
 def table_columns(plan: op.Operator) -> tuple[str, ...]:
-    """The columns of a table with rows of a plan."""
+    """Returns the columns of a table with rows of a plan."""
     return (*(f"c{number}" for number in range(len(plan.variables))), WEIGHT)
 
 
 def rows_of_table(plan: op.Operator, table: Frame, *, are_entered: bool = False) -> Solutions:
-    """The solutions in a table with rows of a plan.
+    """Returns the solutions in a table with rows of a plan.
 
-    `are_entered`: the dictionary has all of their terms; otherwise it may not have those that are computed.
+    `are_entered`: the dictionary has all of their terms; otherwise it may lack computed terms.
     """
     names = table_columns(plan)[:-1]
     ids = [f"{name} AS {column(v)}" for name, v in zip(names, plan.variables, strict=True)]
@@ -206,12 +206,12 @@ def rows_of_table(plan: op.Operator, table: Frame, *, are_entered: bool = False)
 
 
 def computed(plan: op.Operator) -> frozenset[Var]:
-    """The variables that operators of a plan bind to other terms than those of the data."""
+    """Returns the variables that operators of a plan bind to terms that are not in the data."""
     return frozenset().union(*(operator.computed for operator in operators_of(plan)))
 
 
 def result(plan: op.Operator, solutions: Solutions, backend: Backend, *, once: bool = False) -> ResultFrames:
-    """The one final sum, and the terms that go with it. `once`: each solution has one row already."""
+    """Computes the final sum and its new terms. `once`: each solution already has exactly one row."""
     names = {v: f"c{number}" for number, v in enumerate(plan.variables)}
     own = frozenset(solutions.variables)
     if any(v in solutions.texts for v in plan.variables):

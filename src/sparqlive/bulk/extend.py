@@ -1,7 +1,8 @@
-"""Filters and bindings: in SQL where that means what SPARQL means, else by the Python definition in Arrow.
+"""Evaluates filters and bindings: in SQL where it agrees with SPARQL, else by the Python definition in Arrow.
 
-`native` says which expressions SQL has, and which rows of them it leaves to Python: these rows only go there.
-The Python definition reads terms, which are joined in for the variables that the expression mentions.
+`native` decides which expressions SQL can evaluate, and which of their rows Python must decide: only these
+rows go to Python. The Python definition reads terms, which are joined in for the variables that the
+expression uses.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ def extended(evaluation: Evaluation, source: Solutions, variable: Var, expressio
 def _with_id(
     source: Solutions, frame: Frame, variable: Var, expression: Expression, native: Native
 ) -> Solutions:
-    """With a variable whose id the frame has."""
+    """Adds a variable whose id the frame has."""
     return replace(
         source,
         frame=frame,
@@ -120,7 +121,7 @@ def _extended_by_python(
 
 
 def _with_text(evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var) -> Solutions:
-    """With a variable whose text the frame has."""
+    """Adds a variable whose text the frame has."""
     number = f"{evaluation.terms.id_of_text(text(variable))} AS {column(variable)}"
     return replace(
         source,
@@ -158,16 +159,16 @@ def _read(source: Solutions, expression: Expression) -> tuple[Var, ...]:
 
 
 def _call(function: str, read: tuple[Var, ...]) -> str:
-    """For each variable its id, and its text if it is not a constant of the plan.
+    """Writes a call with each variable's id, and its text unless it is a constant of the plan.
 
-    Without variables the weight stands in: a function gets the number of rows from its columns.
+    Without variables, the weight is passed, because a function gets the number of rows from its columns.
     """
     arguments = [name for number, v in enumerate(read) for name in (column(v), f"a_{number}")]
     return f"{function}({', '.join(arguments) or WEIGHT})"
 
 
 def with_terms(evaluation: Evaluation, source: Solutions, read: tuple[Var, ...]) -> Frame:
-    """The source's columns, and the text of the n-th variable in `a_n`, NULL if the plan itself tells it."""
+    """Adds the text of the n-th variable as `a_n`; NULL if the variable is a constant of the plan."""
     if read:
         source = evaluation.held(source)
     frame, columns = source.frame, source.frame.columns

@@ -1,9 +1,9 @@
-"""A query under construction: a tree that a dialect writes as SQL text once it is complete.
+"""Builds a query as a tree, which a dialect writes as SQL text once it is complete.
 
-Writes all SQL of the executor. A DataFrame is analysed again by every operation on it, which takes seconds
-for the hundreds of operations of a delta; a frame costs nothing until it is written. A frame that several
-others read becomes a common table expression, so the size of the text is linear in the plan. Invariants: the
-columns of a frame have different names; its leaves are tables that a `Backend` has named.
+Writes all SQL of the executor. Every operation on a DataFrame analyses it again, which takes seconds for the
+hundreds of operations of a delta; a frame costs nothing until it is written. A frame with several readers
+becomes a common table expression, so the size of the text is linear in the plan. Invariants: the columns of a
+frame have different names; its leaves are tables that a `Backend` has registered.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from sparqlive.bulk.dialect import Dialect, number
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A table or view by its name, or text in brackets that stands for one."""
+    """A table or view by its name, or text in brackets in its place."""
 
     text: str
 
 
 @dataclass(frozen=True, eq=False)
 class Select:
-    """SELECT columns FROM source, with what follows the conditions."""
+    """SELECT columns FROM source, followed by an ending after the conditions."""
 
     source: Frame
     columns: str
@@ -33,7 +33,7 @@ class Select:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """For each row of the source one row per list of cells, beside the columns that are kept."""
+    """One row per list of cells for each row of the source, beside the kept columns."""
 
     source: Frame
     rows: Sequence[Sequence[str]]
@@ -43,18 +43,18 @@ class Stack:
 
 @dataclass(frozen=True, eq=False)
 class Explode:
-    """For each row of the source one row per value of a list, in a column."""
+    """One row per value of a list for each row of the source, in a new column."""
 
     source: Frame
     values: Sequence[str]
-    """The values; of a range the first and the last."""
+    """The values; for a range, the first and the last."""
     name: str
     is_range: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Collect:
-    """A row for each value of some columns, with the list of its rows as structs."""
+    """One row per value of some columns, with the list of its rows as structs."""
 
     source: Frame
     by: Sequence[str]
@@ -64,7 +64,7 @@ class Collect:
 
 @dataclass(frozen=True, eq=False)
 class Inline:
-    """A row for each struct of the lists in a column."""
+    """One row per struct of the lists in a column."""
 
     source: Frame
     name: str
@@ -95,7 +95,7 @@ Node: TypeAlias = Table | Select | Stack | Explode | Collect | Inline | Where | 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Rows with these columns. small: to be broadcast where it is joined. is_empty: known to have no rows."""
+    """Rows with these columns. small: broadcast it in joins. is_empty: known to have no rows."""
 
     node: Node
     columns: tuple[str, ...]
@@ -107,22 +107,22 @@ class Frame:
         return cls(Table(name), tuple(columns))
 
     def select(self, *expressions: str) -> Frame:
-        """Expressions, each `expression AS name` or a column; `*` stands for all columns."""
+        """Selects expressions: each is `expression AS name` or a column; `*` stands for all columns."""
         columns = [e for item in expressions for e in (self.columns if item == "*" else (item,))]
         names = tuple(expression.rpartition(" AS ")[2] for expression in columns)
         assert len(set(names)) == len(names), names
         return Frame(Select(self, ", ".join(columns) or _NOTHING), names)
 
     def stacked(self, rows: Sequence[Sequence[str]], names: Sequence[str], *kept: str) -> Frame:
-        """For each row of expressions a row with these names, beside the columns that are kept."""
+        """Turns each row into one row per list of expressions, under these names, beside the kept columns."""
         return Frame(Stack(self, rows, names, kept), (*kept, *names))
 
     def exploded(self, name: str, *values: str) -> Frame:
-        """For each row as many rows as values, each with one of the values in a new column."""
+        """Repeats each row once per value, with the value in a new column."""
         return Frame(Explode(self, values, name), (*self.columns, name))
 
     def counted_up(self, name: str, start: str, end: str) -> Frame:
-        """For each row as many rows as there are numbers from start to end, each with one in a new column."""
+        """Repeats each row once per number from start to end, with the number in a new column."""
         return Frame(Explode(self, (start, end), name, is_range=True), (*self.columns, name))
 
     def where(self, condition: str) -> Frame:
@@ -135,41 +135,41 @@ class Frame:
         return self.limited(1)
 
     def limited(self, count: int) -> Frame:
-        """At most so many of the rows."""
+        """Keeps at most this many rows."""
         return Frame(Select(self, ", ".join(self.columns) or _NOTHING, f" LIMIT {count}"), self.columns)
 
     def first_rows(self, order: str, count: int) -> Frame:
-        """So many rows that come first in an order."""
+        """Keeps the first rows of an order."""
         ending = f" ORDER BY {order} LIMIT {count}"
         return Frame(Select(self, ", ".join(self.columns), ending), self.columns)
 
     def sorted(self, order: Sequence[str]) -> Frame:
-        """The same rows in the order of some columns, where the frame is the whole query."""
+        """Sorts the rows by some columns, where the frame is the whole query."""
         ending = f" ORDER BY {', '.join(order)}" if order else ""
         return Frame(Select(self, ", ".join(self.columns), ending), self.columns)
 
     def grouped(self, by: Sequence[str], *aggregates: str) -> Frame:
-        """A row for each value of the columns `by`; without any, always exactly one."""
+        """Makes one row per value of the columns `by`; without any, always exactly one row."""
         columns = [*by, *aggregates]
         names = tuple(expression.rpartition(" AS ")[2] for expression in columns)
         groups = f" GROUP BY {', '.join(by)}" if by else ""
         return Frame(Select(self, ", ".join(columns), groups), names)
 
     def collected(self, by: Sequence[str], fields: Sequence[str], name: str) -> Frame:
-        """A row for each value of the columns `by`, with the list of its rows; `fields` as in `select`."""
+        """Makes one row per value of the columns `by`, with the list of its rows; `fields` as in `select`."""
         return Frame(Collect(self, by, fields, name), (*by, name))
 
     def listed(self, name: str, columns: Sequence[str]) -> Frame:
-        """A row for each element of the lists in a column, structs with these fields."""
+        """Makes one row per element of the lists in a column, structs with these fields."""
         return Frame(Inline(self, name, columns), tuple(columns))
 
     def union(self, *others: Frame) -> Frame:
-        """All rows of frames with the same columns in the same order."""
+        """Appends the rows of frames with the same columns in the same order."""
         assert all(other.columns == self.columns for other in others), [f.columns for f in (self, *others)]
         return Frame(Union((self, *others)), self.columns)
 
     def join(self, other: Frame, on: Sequence[str], how: str = "INNER") -> Frame:
-        """By equal columns; without any, every pair. SEMI and ANTI keep the columns of this frame."""
+        """Joins on equal columns; without any, pairs every row. SEMI and ANTI keep this frame's columns."""
         condition = f"USING ({', '.join(on)})" if on else "ON true"
         keyword = "JOIN" if how == "INNER" else f"{how} JOIN"
         columns = self.columns
@@ -179,7 +179,7 @@ class Frame:
         return Frame(Join(self, other, keyword, condition), columns)
 
     def distributed(self, *by: str) -> Frame:
-        """The same rows, those with one value of some columns in one partition, if there are any."""
+        """Puts rows with the same value of some columns, if there are any, into one partition."""
         hint = f"/*+ REPARTITION({', '.join(by)}) */"
         return Frame(Select(self, f"{hint} {', '.join(self.columns)}"), self.columns)
 
@@ -187,7 +187,7 @@ class Frame:
         return replace(self, small=small)
 
     def reads(self) -> int:
-        """How many tables a query of it reads where nothing is shared, each as often as it is read."""
+        """Counts the tables that a query reads if nothing is shared, each as often as it is read."""
         counted: dict[int, int] = {}
         for frame in _bottom_up(self):
             sources = _sources(frame.node)
@@ -195,7 +195,7 @@ class Frame:
         return counted[id(self.node)]
 
     def sql(self, dialect: Dialect) -> str:
-        """The text of the whole query."""
+        """Writes the text of the whole query."""
         return _Writer(dialect).whole(self)
 
 
@@ -203,13 +203,14 @@ _NOTHING = f"{number(1)} AS nothing"
 
 
 _DEEPEST = 40
-"""Queries in queries, of which each takes several calls to write."""
+"""Maximum nesting of queries, each of which takes several calls to write."""
 
 
 class _Writer:
-    """Writes one query. What is read more than once gets a name, unless it is a table already.
+    """Writes one query. A frame with several readers gets a name, unless it is a table already.
 
-    So does what has many queries in it: neither this class nor a parser of SQL can nest them without end.
+    A deeply nested frame gets a name too: neither this class nor a parser of SQL can nest queries without
+    limit.
     """
 
     def __init__(self, dialect: Dialect) -> None:
@@ -244,7 +245,7 @@ class _Writer:
                 self._operand(frame)
 
     def _operand(self, frame: Frame) -> str:
-        """As a source of its own: a name, or a query in brackets."""
+        """Writes a frame as a source: a name, or a query in brackets."""
         node = frame.node
         if isinstance(node, Table):
             return node.text
@@ -257,7 +258,7 @@ class _Writer:
         return self._named[id(node)]
 
     def _body(self, frame: Frame) -> tuple[str, list[str], list[str]]:
-        """What follows FROM, the conditions, and the aliases of what is broadcast."""
+        """Returns the text after FROM, the conditions, and the aliases of the broadcast sources."""
         node = frame.node
         if isinstance(node, Where | Join) and self._readers[id(node)] == 1:
             return self._open_body(node)
@@ -297,7 +298,7 @@ class _Writer:
                 return self._from(dialect.inline(name, fields), *self._body(source))
 
     def _part(self, frame: Frame) -> str:
-        """As a part of a union: its own query where nothing else reads it."""
+        """Writes a frame as a part of a union: inline if it has no other reader."""
         if not isinstance(frame.node, Table) and self._readers[id(frame.node)] > 1:
             return f"SELECT {', '.join(frame.columns) or _NOTHING} FROM {self._operand(frame)}"
         text = self._query(frame)
@@ -313,7 +314,7 @@ class _Writer:
 
 
 def _bottom_up(root: Frame) -> Iterator[Frame]:
-    """Every frame that a query reads, once, after those that it reads itself."""
+    """Yields every frame that a query reads, once, after the frames that it reads itself."""
     seen: set[int] = set()
     waiting = [(root, False)]
     while waiting:

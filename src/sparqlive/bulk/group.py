@@ -1,4 +1,4 @@
-"""GROUP BY: the aggregates of one group, by the accumulators that live uses."""
+"""Evaluates GROUP BY: the aggregates of one group, by the accumulators that live uses."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _definition(operator: op.Group) -> Definition:
 
 
 def redo(evaluation: Evaluation, operator: op.Group, old: Solutions | None, added: Solutions) -> Solutions:
-    """In SQL where it has a way to; the rest, or all of it, in Python."""
+    """Computes groups in SQL where it can, and the rest in Python."""
 
     def by_python(before: Solutions | None, more: Solutions) -> Solutions:
         source = before_and_after(operator.source.variables, before, more)
@@ -54,7 +54,7 @@ def redo(evaluation: Evaluation, operator: op.Group, old: Solutions | None, adde
 
 
 def change(evaluation: Evaluation, operator: op.Group, changed: Solutions) -> Solutions:
-    """From the totals of the groups, where they are known."""
+    """Computes the change from the totals of the groups, if they are known."""
     by_rows = partial(keyed.change, redo, evaluation, operator, changed)
     totals = evaluation.totals.get(operator)
     return (
@@ -63,7 +63,7 @@ def change(evaluation: Evaluation, operator: op.Group, changed: Solutions) -> So
 
 
 def content_from_totals(evaluation: Evaluation, operator: op.Group, known: aggregate.Totals) -> Solutions:
-    """The content of a group, whose totals are a change of nothing."""
+    """Computes the content of groups from totals, which count as a change of nothing."""
     keys, variables = [column(v) for v in operator.keys], operator.source.variables
 
     def by_rows(some: Frame | None) -> Solutions:

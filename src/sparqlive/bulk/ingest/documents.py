@@ -1,4 +1,4 @@
-"""The documents of an ingest: finding them, splitting them into pieces, and reading their bytes.
+"""Finds the documents of an ingest, splits them into pieces, and reads their bytes.
 
 Handles names, file systems and decompression. Rejects names without a known RDF extension, and paths with
 nothing to load. Invariants: every line of a document belongs to exactly one of its pieces; a document whose
@@ -30,23 +30,23 @@ from sparqlive.store.place import file_system
 
 PIECE_BYTES = 64 << 20
 _BLOCK_BYTES = 8 << 20
-"""So much text is encoded at once: enough to find repeated terms, little enough to stay in the cache."""
+"""Size of the text encoded at once: large enough to repeat terms, small enough to stay in the cache."""
 _LINE_BYTES = 1 << 12
 _LONGEST_LINE_BYTES = 64 << 20
-"""Reading a line takes about ten times its length."""
+"""Reading a line takes about ten times its length in memory."""
 _SMALLEST_PIECE_BYTES = 1 << 20
 _PIECES_A_CORE = 4
 _EXPANSION = 6
-"""A compressed byte stands for about so many, and a byte of other syntaxes costs about so much more."""
+"""Estimated bytes of N-Triples per compressed byte, and relative cost of a byte in other syntaxes."""
 
 _LINE_FORMATS = frozenset({RdfFormat.N_TRIPLES, RdfFormat.N_QUADS})
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file. `name` is an absolute path or a URI; `syntax` a file name extension that says the RDF syntax.
+    """A file. `name` is an absolute path or a URI; `syntax` a file name extension that names the RDF syntax.
 
-    `version` is another after the file was written again: blank nodes are those of one version.
+    `version` changes when the file is written again: blank nodes belong to one version.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Document:
 
     @property
     def has_lines(self) -> bool:
-        """Whether each line stands for itself: N-Triples and N-Quads."""
+        """Whether each line stands for itself, as in N-Triples and N-Quads."""
         return self.format in _LINE_FORMATS
 
     @property
@@ -72,11 +72,11 @@ class Document:
 
     @property
     def scope(self) -> str | None:
-        """What a blank node label belongs to; None if labels are global."""
+        """The scope of a blank node label; None if labels are global."""
         return None if self.keeps_labels else f"{self.name} {self.version}"
 
     def open(self) -> BinaryIO:
-        """The bytes, decompressed, from the beginning."""
+        """Opens the decompressed bytes at the beginning."""
         files, path = file_system(self.name)
         return cast("BinaryIO", files.open_input_stream(path, compression=self.compression))
 
@@ -87,19 +87,19 @@ class Piece:
 
     document: Document
     number: int
-    """The place of the document among all."""
+    """Index of the document in the list of all documents."""
     start: int
     end: int | None
 
     @property
     def cost(self) -> int:
-        """In bytes of N-Triples, about."""
+        """Approximate size in bytes of N-Triples."""
         document = self.document
         size = (document.size if self.end is None else self.end) - self.start
         return size if document.has_lines and document.compression is None else size * _EXPANSION
 
     def blocks(self) -> Iterator[bytes]:
-        """Blocks of whole lines, each line with its end."""
+        """Yields blocks of whole lines, each line with its end."""
         if self.end is None:
             with self.document.open() as stream:
                 yield from _blocks_until(stream, b"", None)
@@ -109,7 +109,7 @@ class Piece:
             if self.start == 0:
                 yield from _blocks_until(stream, b"", self.end)
                 return
-            # A line begins here only if the byte before ends one.
+            # A line begins here only if the previous byte ends one.
             stream.seek(self.start - 1)
             skipped, rest = _after_line_end(stream)
             left = self.end - (self.start - 1 + skipped)
@@ -118,7 +118,7 @@ class Piece:
 
 
 def _after_line_end(stream: Any) -> tuple[int, bytes]:
-    """How many bytes the rest of a line has, and what was read beyond it."""
+    """Returns how many bytes remain of a line, and what was read beyond it."""
     skipped = 0
     while data := stream.read(_LINE_BYTES):
         place = data.find(b"\n")
@@ -135,9 +135,9 @@ def _check_length(line: int) -> None:
 
 
 def _blocks_until(stream: Any, pending: bytes, limit: int | None) -> Iterator[bytes]:
-    """Blocks of the lines that begin before `limit` bytes from here."""
+    """Yields blocks of the lines that begin before `limit` bytes from here."""
     while True:
-        # As much again as there is of a long line, and not much more than what is wanted.
+        # Doubles what was read of a long line, and reads little beyond the limit.
         size = max(_BLOCK_BYTES - len(pending), len(pending))
         if limit is not None:
             size = min(size, max(limit - len(pending), len(pending)) + _LINE_BYTES)
@@ -164,12 +164,12 @@ def _blocks_until(stream: Any, pending: bytes, limit: int | None) -> Iterator[by
 
 
 def absolute(path: str) -> str:
-    """The same place for every worker."""
+    """Returns a path that means the same place for every worker."""
     return path if is_address(path) else os.path.abspath(path)
 
 
 def find_documents(paths: Iterable[str | os.PathLike[str] | Document]) -> list[Document]:
-    """The documents of files, folders (not below them) and globs, in order, each once."""
+    """Finds the documents of files, folders (not below them) and globs, in order, each once."""
     found: dict[str, Document] = {}
     for path in paths:
         for document in [path] if isinstance(path, Document) else _documents(os.fspath(path)):
@@ -222,11 +222,11 @@ def _document(name: str, info: fs.FileInfo) -> Document:
     return Document(name, info.size or 0, *syntax_of(name), version=f"{info.size} {info.mtime_ns}")
 
 
-# Cutting them
+# Splitting documents
 
 
 def tasks_of(documents: list[Document], cores: int) -> list[list[Piece]]:
-    """The pieces of all documents, gathered so that a task has enough to do and no task has too much."""
+    """Groups the pieces of all documents into tasks of roughly equal cost."""
     total = sum(Piece(document, 0, 0, None).cost for document in documents)
     size = min(PIECE_BYTES, max(_SMALLEST_PIECE_BYTES, total // (_PIECES_A_CORE * cores)))
     tasks: list[list[Piece]] = []

@@ -1,11 +1,9 @@
-"""Ingest: reads RDF documents and writes sorted files of quads and a dictionary, on all available cores.
+"""Ingests RDF documents: writes sorted files of quads and a dictionary, on all available cores.
 
 Writes `quads/` and `terms/` under `target`, as sorted Parquet files, and the list of them. There are two
-steps, each a list of tasks for `Workers`. They exchange files next to the result (on a cluster, a path that
-all workers can reach):
-
-1. *parse*: a piece of a document becomes ids and terms (`rdf/columns.py`);
-2. *merge*: each file of the result is collected from all parts, sorted and deduplicated (`parts.py`).
+steps, each a list of tasks for `Workers`: *parse* turns a piece of a document into ids and terms
+(`rdf/columns.py`); *merge* collects each file of the result from all parts, sorted and deduplicated
+(`parts.py`). The steps exchange files next to the result (on a cluster, a path that all workers can access).
 
 On Spark, rows never pass through the JVM: cutting, comparing and sorting whole columns in its Python workers
 is several times faster than splitting lines and shuffling strings there.
@@ -73,7 +71,7 @@ _PARTS = "parts"
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What an ingest made. Paths of files are below `target`."""
+    """The result of an ingest. Paths of files are relative to `target`."""
 
     target: str
     quad_files: tuple[QuadFile, ...]
@@ -81,11 +79,11 @@ class IngestResult:
     quads: int
     terms: int
     rejected: int
-    """Malformed lines, and malformed documents in syntaxes without lines, that were left out."""
+    """Number of omitted malformed lines, and malformed documents in syntaxes without lines."""
     rejects_path: str | None
-    """JSON lines with file, line, text and reason."""
+    """Path of the rejects: JSON lines with file, line, text and reason."""
     exceptions: Mapping[str, int]
-    """Terms that did not get the hash of their text as id because of a collision, each with its id."""
+    """Terms whose id is not the hash of their text because of a collision, with their ids."""
     seconds: Mapping[str, float]
     """By phase: find, parse, merge, and total."""
 
@@ -100,10 +98,10 @@ def ingest(
     exceptions: Mapping[str, int] | None = None,
     hash_function: Callable[[str], int] = hash_of,
 ) -> IngestResult:
-    """Reads files, folders and globs into `target`, a folder that is empty or not there.
+    """Reads files, folders and globs into `target`, a folder that is empty or missing.
 
-    Quads of the unnamed graph go into `graph` (an IRI) if it is given. `exceptions` are terms that already
-    have another id than the hash of their text. Tests that force collisions replace `hash_function`.
+    Quads of the unnamed graph go into `graph` (an IRI) if it is given. `exceptions` are terms whose id is
+    already known to differ from the hash of their text. Tests that force collisions replace `hash_function`.
     """
     started = time.perf_counter()
     folder = absolute(os.fspath(target)).rstrip("/")
@@ -119,8 +117,8 @@ def ingest(
             clashes = _clashes(made)
             if not clashes:
                 break
-            # About once in many billions of terms: the terms that gave way get another id, and all is encoded
-            # again, so that no quad keeps the old one.
+            # About once in many billions of terms: colliding terms get another id, and everything is encoded
+            # again, so that no quad keeps the old id.
             files = [file for file, _ in made.terms]
             known |= other_ids(clashes, known, partial(holds_ids, folder, files))
             _clear(folder)
@@ -143,7 +141,7 @@ def graph_text(graph: str) -> str:
 
 @contextmanager
 def _folder(target: str) -> Iterator[None]:
-    """An empty folder, that is as it was before if anything fails."""
+    """Context with an empty folder, which is restored to its former state if anything fails."""
     files, place = file_system(target)
     info = files.get_file_info(place)
     was_there = info.type == fs.FileType.Directory
@@ -177,7 +175,7 @@ def drop_folder(path: str) -> None:
 
 
 def _drop_unlisted(target: str, made: _MergeResult) -> None:
-    """Files of tasks that were run again."""
+    """Deletes files of tasks that ran twice."""
     listed = {file.path for file in made.quads} | {file.path for file, _ in made.terms}
     files, place = file_system(target)
     for below in ("quads", "terms"):
@@ -191,7 +189,7 @@ def read(
     graph: str | None,
     exceptions: Mapping[str, int],
 ) -> list[Encoded]:
-    """The quads of files, folders and globs, in this process; nothing is written."""
+    """Reads the quads of files, folders and globs in this process; writes nothing."""
     documents = find_documents([paths] if isinstance(paths, str | os.PathLike) else paths)
     encoder = Encoder(None if graph is None else graph_text(graph), exceptions=exceptions)
     pieces = [piece for task in tasks_of(list(documents), 1) for piece in task]
@@ -201,7 +199,7 @@ def read(
 
 
 def parsed_pieces(pieces: Sequence[Piece]) -> list[Encoded]:
-    """The quads of some pieces of documents, in this process."""
+    """Reads the quads of some pieces of documents, in this process."""
     parsed = _ParseTask(_InMemory, "", Encoder(), "fail")(list(pieces))
     if parsed.faults:
         number, start, fault = parsed.faults[0]
@@ -211,7 +209,7 @@ def parsed_pieces(pieces: Sequence[Piece]) -> list[Encoded]:
 
 
 class _InMemory:
-    """Collects what was read, where `PartWriter` puts it down."""
+    """Collects encoded quads in memory, where `PartWriter` writes files."""
 
     def __init__(self, folder: str) -> None:
         self.parts: list[Encoded] = []
@@ -231,11 +229,11 @@ class _InMemory:
 
 @dataclass(frozen=True)
 class _ParseResult:
-    """What a parse task says: its parts, and by piece the number of lines and the first faults."""
+    """The result of a parse task: its parts, and per piece the number of lines and the first faults."""
 
     parts: list[Part] = field(default_factory=list)
     lines: list[tuple[int, int, int]] = field(default_factory=list)
-    """Document, first byte of the piece, lines in it."""
+    """Document, first byte of the piece, number of its lines."""
     faults: list[tuple[int, int, Fault]] = field(default_factory=list)
     rejects_path: str | None = None
 
@@ -280,7 +278,7 @@ def parse_documents(
     on_error: OnError,
     rejects_path: str,
 ) -> tuple[list[Part], int]:
-    """Has workers read documents into parts in a folder; the parts in order, and how much was rejected."""
+    """Lets workers read documents into parts in a folder; returns the parts and the number of rejects."""
     task = _ParseTask(PartWriter, folder, encoder, on_error)
     parsed = workers.each(tasks_of(list(documents), workers.cores), task, "parse")
     lines_before = _lines_before(parsed)
@@ -297,7 +295,7 @@ class _MergeTask:
         self, numbered: tuple[int, QuadTask | TermTask]
     ) -> QuadFile | tuple[TermFile, dict[int, list[str]]]:
         number, task = numbered
-        # A task that is run twice writes two files, of which one is listed.
+        # A task that ran twice wrote two files, of which one is listed.
         name = f"{number:06d}-{os.urandom(4).hex()}"
         if isinstance(task, QuadTask):
             return merge_quads(task, self.target, name)
@@ -306,7 +304,7 @@ class _MergeTask:
 
 @dataclass(frozen=True)
 class _ParseTask:
-    """Encodes pieces of documents and puts them down as parts."""
+    """Encodes pieces of documents and writes them as parts."""
 
     writer: type[Any]
     folder: str
@@ -326,7 +324,7 @@ class _ParseTask:
             result.faults.extend((piece.number, piece.start, fault) for fault in faults)
             if faults and self.on_error == "fail":
                 return result
-            if any(fault.kind == "unreadable" for fault in faults):  # no fault of a line, so never skipped
+            if any(fault.kind == "unreadable" for fault in faults):  # not a fault of a line: never skipped
                 return _ParseResult(lines=result.lines, faults=[(piece.number, piece.start, faults[-1])])
         writer.flush()
         return self._with_rejects(result) if result.faults else result
@@ -345,7 +343,7 @@ class _ParseTask:
         return faults, before
 
     def _document(self, piece: Piece, writer: PartWriter) -> tuple[list[Fault], int]:
-        """All of a document or, if it has a fault, nothing of it."""
+        """Encodes all of a document or, if it has a fault, nothing of it."""
         own = self.writer(self.folder)
         document = piece.document
         label = numbered_labels(document.scope or "")
@@ -362,7 +360,7 @@ class _ParseTask:
         return [], 0
 
     def _with_rejects(self, result: _ParseResult) -> _ParseResult:
-        """Rejects may be many: they are put down too."""
+        """Writes the rejects to a file too, because there may be many."""
         path = f"{self.folder}/{os.urandom(16).hex()}.rejects"
         files, place = file_system(path)
         with files.open_output_stream(place) as stream:
@@ -382,7 +380,7 @@ def _plain(quad: Quad) -> Quad:
 
 
 def _lines_before(parsed: Sequence[_ParseResult]) -> dict[tuple[int, int], int]:
-    """By document and first byte of a piece: the lines before it."""
+    """Returns the number of lines before each piece, by document and first byte."""
     before: dict[tuple[int, int], int] = {}
     document, lines = -1, 0
     for number, start, count in sorted(piece for result in parsed for piece in result.lines):
@@ -418,7 +416,7 @@ def _write_rejects(
     parsed: Sequence[_ParseResult],
     before: Mapping[tuple[int, int], int],
 ) -> int:
-    """One file of what the tasks rejected, with line numbers of the whole documents; how many."""
+    """Writes the rejects of all tasks to one file, with absolute line numbers; returns their number."""
     found = [result.rejects_path for result in parsed if result.rejects_path is not None]
     if not found:
         return 0
@@ -453,10 +451,10 @@ def other_ids(
     known: Mapping[str, int],
     taken: Callable[[Sequence[int]], set[int]],
 ) -> dict[str, int]:
-    """New ids for all but the first term of each id (or for all, if the id is reserved), by text order.
+    """Assigns new ids to all but the first term of each id (to all, if the id is reserved), in text order.
 
-    The rule is the dictionary's (`rdf/dictionary.py`); whether ids are taken is asked for all terms at once.
-    A term that is an exception already keeps its id.
+    The rule is the dictionary's (`rdf/dictionary.py`), but one call checks for all terms which ids are taken.
+    A term that already is an exception keeps its id.
     """
     left = []
     for number, texts in clashes.items():

@@ -1,8 +1,8 @@
-"""Large batches of changes as text: workers read them (`Parse` of `effective.py`).
+"""Reads large batches of changes as text, in workers (`Parse` of `effective.py`).
 
-The text is put down in pieces of whole lines, and a task reads a piece: N-Quads that are all inserted or all
-deleted, or lines of a `.changes` batch. Blank nodes keep their labels. Rejects text with a fault or an
-unusual line with `UnusualTextError`: the readers of this process then decide what it means.
+The text is written to files in pieces of whole lines, and a task reads one piece: N-Quads that are all
+inserted or all deleted, or lines of a `.changes` batch. Blank nodes keep their labels. Rejects text with a
+fault or an unusual line with `UnusualTextError`: the readers of this process then decide what it means.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PIECE_CHARACTERS = 8 << 20
 
 
 class UnusualTextError(Exception):
-    """Text that workers do not read."""
+    """Text that the workers cannot read."""
 
 
 @dataclass(frozen=True)
 class TextPiece:
-    """Whole lines: N-Quads with one weight, or, without a weight, lines of a batch.
+    """Whole lines: N-Quads with one weight or, without a weight, lines of a batch.
 
-    `is_marked`: the first line is the one that starts the batch.
+    `is_marked`: the first line is the header of the batch.
     """
 
     text: bytes
@@ -40,7 +40,7 @@ class TextPiece:
 
 
 def pieces_of(text: str, weight: int) -> Iterator[TextPiece]:
-    """N-Quads text in pieces."""
+    """Splits N-Quads text into pieces."""
     start = 0
     while start < len(text):
         stop = text.find("\n", start + _PIECE_CHARACTERS)
@@ -50,7 +50,7 @@ def pieces_of(text: str, weight: int) -> Iterator[TextPiece]:
 
 
 class Lines:
-    """Has workers read pieces of text, or files of N-Quads with a weight for each, in their order."""
+    """Lets workers read pieces of text, or files of N-Quads with one weight each, in order."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Lines:
         return [part for parts in found for part in parts or ()]
 
     def _put_down(self, folder: str, pieces: Iterable[TextPiece]) -> None:
-        # Not into the folder of the parts, which is removed if all is read again.
+        # Not into the folder of the parts, which is removed if everything is read again.
         folder = f"{folder.rpartition('/')[0]}/text"
         files, place = file_system(folder)
         files.create_dir(place)

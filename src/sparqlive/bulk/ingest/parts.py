@@ -1,9 +1,9 @@
-"""The exchange between the two jobs of an ingest: parts that parsing writes, and files merged from them.
+"""Exchanges data between the two jobs of an ingest: parts that parsing writes, and files merged from them.
 
 Defines both layouts. A part is two plain files of columns: quads, by predicate, graph and the top bits of the
-subject's id; and terms, by the top bits of their id. It comes with a list of its cells, from which a plan
-derives where the rows of each result file are. Invariants: all rows of one cell go to the same file; a file
-is sorted and contains each row once; two terms with the same id are never merged silently.
+subject's id; and terms, by the top bits of their id. It comes with a list of its cells, which tells where the
+rows of each result file are. Invariants: all rows of one cell go to the same file; a file is sorted and
+contains each row once; two terms with the same id are never merged silently.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sparqlive.store.runs import terms_with_prefix
 
 ROWS_A_FILE = 1 << 20
 _SMALL_GROUP_ROWS = ROWS_A_FILE // 8
-"""Below this a graph and predicate shares its file with others."""
+"""A graph and predicate with fewer rows than this share a file with others."""
 _TERM_BYTES_A_FILE = 128 << 20
 _BITS = 8
 _CELLS = 1 << _BITS
@@ -43,16 +43,16 @@ _QUAD_SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in
 
 @dataclass(frozen=True)
 class QuadFile:
-    """A file of quads. `predicate` and `graph` are None where it holds several."""
+    """A file of quads. `predicate` and `graph` are None if it holds several."""
 
     path: str
-    """Below the target."""
+    """Relative to the target."""
     rows: int
     predicate: int | None
     graph: int | None
     bucket: int
     bucket_bits: int
-    """The file has the subjects whose top bits, of id + 2⁶³, are `bucket`."""
+    """The subjects in the file have these top bits of id + 2⁶³."""
     min_subject: int
     max_subject: int
     min_predicate: int
@@ -73,9 +73,9 @@ class TermFile:
 
 @dataclass(frozen=True)
 class Part:
-    """What a task put down. The columns of `cells`: predicate, graph, bucket, first row, number of rows.
+    """The output of a task. The columns of `cells`: predicate, graph, bucket, first row, number of rows.
 
-    Rows of a cell are in the order in which they came.
+    Rows of a cell keep their original order.
     """
 
     quads_path: str
@@ -84,23 +84,23 @@ class Part:
     terms_path: str
     terms: int
     term_starts: Ids
-    """Of each bucket and the end: the first row."""
+    """The first row of each bucket, and the end."""
     text_starts: Ids
     """The same in bytes of text."""
     has_weights: bool
-    """Whether its rows have a weight: they are changes."""
+    """Whether its rows have weights, because they are changes."""
 
 
 def buckets_of(ids: Ids) -> npt.NDArray[np.uint8]:
-    """The top bits, so that buckets have the order of ids."""
+    """Returns the top bits of ids, so that buckets have the order of ids."""
     return ((ids.view(np.uint64) >> np.uint64(64 - _BITS)) ^ np.uint64(_CELLS >> 1)).astype(np.uint8)
 
 
-# Putting down
+# Writing parts
 
 
 class PartWriter:
-    """Gathers what is encoded and puts it down, a part when there is enough."""
+    """Buffers encoded quads, and writes a part whenever there are enough of them."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -109,14 +109,14 @@ class PartWriter:
         self.parts: list[Part] = []
 
     def add(self, encoded: Encoded, weights: Ids | None = None) -> None:
-        """Adds quads; or changes, with a weight of 1 or -1 for each."""
+        """Adds quads; or changes, with a weight of 1 or -1 each."""
         self._pending.append((encoded, weights))
         self._bytes += encoded.texts.nbytes + 40 * len(encoded)
         if self._bytes >= PIECE_BYTES:
             self.flush()
 
     def take_over(self, other: PartWriter) -> None:
-        """What another writer has put down or gathered."""
+        """Takes over what another writer has written or buffered."""
         self.parts += other.parts
         for encoded, weights in other._pending:
             self.add(encoded, weights)
@@ -166,7 +166,7 @@ def _write_quads(quads: Sequence[Ids], path: str) -> tuple[Ids, Ids, Ids, Ids, I
 
 
 def _groups(predicate: Ids, graph: Ids) -> tuple[Ids, Ids, Ids]:
-    """The number of each row's predicate and graph, and these by number."""
+    """Numbers the predicate and graph of each row; returns the numbers, and the two by number."""
     predicates, graphs = pa.array(predicate).dictionary_encode(), pa.array(graph).dictionary_encode()
     first = predicates.indices.to_numpy().astype(np.int64)
     both = first * len(graphs.dictionary) + graphs.indices.to_numpy()
@@ -184,7 +184,7 @@ def _groups(predicate: Ids, graph: Ids) -> tuple[Ids, Ids, Ids]:
 
 @dataclass(frozen=True)
 class Ranges:
-    """Rows of parts: which part, from which row, how many."""
+    """Ranges of rows in parts: the part, the first row, and the number of rows."""
 
     paths: tuple[str, ...]
     sizes: tuple[int, ...]
@@ -192,7 +192,7 @@ class Ranges:
     counts: tuple[int, ...]
 
     def read(self, columns: Sequence[int]) -> list[Ids]:
-        """The columns with these numbers, as long as all ranges together."""
+        """Reads the columns with these numbers, concatenated over all ranges."""
         wanted = [np.empty(sum(self.counts), dtype=np.int64) for _ in columns]
         done = 0
         for path, size, start, count in zip(self.paths, self.sizes, self.starts, self.counts, strict=True):
@@ -207,7 +207,7 @@ class Ranges:
 
 @dataclass(frozen=True)
 class QuadTask:
-    """A file of quads to be made, of some graphs and predicates (`keys`)."""
+    """A file of quads to write, for some graphs and predicates (`keys`)."""
 
     rows: Ranges
     keys: tuple[tuple[int, int], ...]
@@ -218,7 +218,7 @@ class QuadTask:
 
     @property
     def subjects(self) -> tuple[int, int]:
-        """The least and the greatest id that a subject can have."""
+        """Returns the least and the greatest id that a subject can have."""
         width = 64 - self.bucket_bits
         low = (self.bucket << width) - (1 << 63)
         return low, low + (1 << width) - 1
@@ -226,7 +226,7 @@ class QuadTask:
 
 @dataclass(frozen=True)
 class TermTask:
-    """A file of terms to be made: the buckets from `first` to before `last` of all parts."""
+    """A file of terms to write: the buckets from `first` to before `last` of all parts."""
 
     parts: tuple[tuple[str, int, int, int, int, int], ...]
     """Path, number of terms, first row and number of rows, first byte and number of bytes."""
@@ -237,7 +237,7 @@ class TermTask:
 
 
 def plan_terms(parts: Sequence[Part]) -> Iterator[TermTask]:
-    """Neighbouring buckets together, up to the size of a file."""
+    """Groups neighbouring buckets, up to the size of a file."""
     rows = sum((np.diff(part.term_starts) for part in parts), np.zeros(_CELLS, np.int64))
     texts = sum((np.diff(part.text_starts) for part in parts), np.zeros(_CELLS, np.int64))
     first = 0
@@ -258,7 +258,7 @@ def _terms_of(part: Part, first: int, last: int) -> tuple[str, int, int, int, in
 
 
 def plan_quads(parts: Sequence[Part]) -> Iterator[QuadTask]:
-    """Each cell to a file: its own predicate's and graph's if that has many rows, else a shared one."""
+    """Assigns each cell to a file: that of its predicate and graph if it is large, else a shared one."""
     number = np.repeat(np.arange(len(parts)), [len(part.cells[0]) for part in parts])
     columns = [np.concatenate([part.cells[place] for part in parts]) for place in range(5)]
     order = np.lexsort((number, columns[2], columns[1], columns[0]))
@@ -270,7 +270,7 @@ def plan_quads(parts: Sequence[Part]) -> Iterator[QuadTask]:
     bits = np.clip(np.ceil(np.log2(np.maximum(totals / ROWS_A_FILE, 1))), 0, _BITS).astype(np.int64)
     is_small = totals < _SMALL_GROUP_ROWS
     before = np.cumsum(np.where(is_small, totals, 0)) - np.where(is_small, totals, 0)
-    # Small groups are numbered by the file they share, the others from there on.
+    # Small groups are numbered by the file they share, the others continue from there.
     shared = before // ROWS_A_FILE
     own = shared[-1] + 1 + np.arange(len(totals))
     file = np.where(is_small, shared, own)[group] * _CELLS
@@ -294,7 +294,7 @@ def plan_quads(parts: Sequence[Part]) -> Iterator[QuadTask]:
 
 
 def _ranges(parts: Sequence[Part], number: Ids, start: Ids, count: Ids) -> Ranges:
-    """Cells that lie next to each other in a part are read at once."""
+    """Reads cells that are adjacent in a part as one range."""
     order = np.lexsort((start, number))
     number, start, count = number[order], start[order], count[order]
     follows = (number[1:] == number[:-1]) & (start[1:] == start[:-1] + count[:-1])
@@ -341,7 +341,7 @@ def merge_quads(task: QuadTask, target: str, name: str) -> QuadFile:
 
 
 def _sorted_pairs(subject: Ids, object_: Ids) -> list[Ids]:
-    """Distinct pairs in order. Only subjects that are there twice make the objects' order matter."""
+    """Returns distinct pairs in order. The order of objects matters only where a subject repeats."""
     order = np.argsort(subject)
     subject, object_ = subject[order], object_[order]
     same = subject[1:] == subject[:-1]
@@ -352,7 +352,7 @@ def _sorted_pairs(subject: Ids, object_: Ids) -> list[Ids]:
 
 
 def _distinct(columns: list[Ids]) -> list[Ids]:
-    """Of sorted rows each once."""
+    """Removes duplicates from sorted rows."""
     fresh = np.zeros(len(columns[0]), dtype=bool)
     fresh[0] = True
     for column in columns:
@@ -361,7 +361,7 @@ def _distinct(columns: list[Ids]) -> list[Ids]:
 
 
 def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[int, list[str]]]:
-    """Writes a file of terms; ids that stand for several terms, or may stand for none, with their terms."""
+    """Writes a file of terms; returns also the ids with several terms, or reserved ids, with their terms."""
     ids, texts, clashes = distinct_terms(task)
     path = f"terms/{name}.parquet"
     table = term_table(pa.array(ids), texts)
@@ -371,7 +371,7 @@ def merge_terms(task: TermTask, target: str, name: str) -> tuple[TermFile, dict[
 
 
 def distinct_terms(task: TermTask) -> tuple[Ids, pa.LargeStringArray, dict[int, list[str]]]:
-    """The terms of a task, sorted, one per id; and all terms of ids that have several or are reserved."""
+    """Returns the terms of a task, sorted, one per id; and all terms of ids with several, or reserved."""
     ids, texts = _read_terms(task)
     order = np.argsort(ids)
     ids = ids[order]
@@ -387,7 +387,7 @@ def distinct_terms(task: TermTask) -> tuple[Ids, pa.LargeStringArray, dict[int, 
 
 
 def _texts_of(number: int, ids: Ids, order: Ids, texts: pa.LargeStringArray) -> list[str]:
-    """The terms of one of the sorted ids, each once; `order` says where they are."""
+    """Returns the distinct terms of one of the sorted ids; `order` locates them."""
     first, last = np.searchsorted(ids, number), np.searchsorted(ids, number, side="right")
     return sorted(set(texts.take(pa.array(order[first:last])).to_pylist()))
 
@@ -436,7 +436,7 @@ def _write(
 
 
 def holds_ids(target: str, files: Sequence[TermFile], numbers: Sequence[int]) -> set[int]:
-    """Which of these ids the dictionary has."""
+    """Returns which of these ids are in the dictionary."""
     wanted = np.array(sorted(numbers), dtype=np.int64)
     found: set[int] = set()
     for file in files:

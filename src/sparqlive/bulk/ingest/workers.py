@@ -1,8 +1,8 @@
 """Runs the tasks of an ingest: in this process, in other local processes, or on Spark.
 
-The processes are started by a separate command, because those of `multiprocessing` would run the caller's
-main program again. Invariant: a task that fails in a worker raises the same error here. Ctrl-C does not reach
-the processes: whoever runs them decides, and ends them if it stops.
+A separate command starts the processes, because those of `multiprocessing` would run the caller's main
+program again. Invariant: a task that fails in a worker raises the same error here. Ctrl-C does not reach the
+processes: the process that started them decides, and ends them when it stops.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _COMMAND = [sys.executable, "-c", "from sparqlive.bulk.ingest.workers import ser
 class Workers(Protocol):
     @property
     def cores(self) -> int:
-        """How many tasks run at the same time."""
+        """The number of tasks that run at the same time."""
 
     def each(self, tasks: Sequence[Given], work: Callable[[Given], Result], name: str) -> list[Result]:
-        """The result of each task, in order. `name` says what they do, for people who watch."""
+        """Returns the result of each task, in order. `name` says what they do, for progress messages."""
 
 
 class Here:
-    """Runs tasks one after the other, in this process."""
+    """Runs tasks one after another in this process."""
 
     cores = 1
 
@@ -42,7 +42,7 @@ class Here:
 
 
 class Processes:
-    """Runs tasks in as many processes as the machine has cores; `work` and tasks can be pickled."""
+    """Runs tasks in as many processes as the machine has cores; `work` and tasks must support pickling."""
 
     def __init__(self, cores: int | None = None) -> None:
         self.cores = cores or len(os.sched_getaffinity(0))
@@ -71,7 +71,7 @@ class Processes:
                 except BaseException:
                     threads.shutdown(wait=False, cancel_futures=True)
                     for process in processes:
-                        process.kill()  # otherwise their tasks would be waited for
+                        process.kill()  # otherwise this would wait for their tasks
                     raise
         finally:
             for process in processes:
@@ -104,14 +104,14 @@ class _Process:
 
     def end(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
-        with suppress(BrokenPipeError):  # a request that a killed process has not read
+        with suppress(BrokenPipeError):  # a request that a killed process did not read
             self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
 
 
 def serve() -> None:
-    """Runs tasks from standard input until it ends; whatever they print goes to standard error."""
+    """Runs tasks from standard input until it ends; sends their output to standard error."""
     requests, answers = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while _answer_next(requests, answers):

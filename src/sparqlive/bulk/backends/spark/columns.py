@@ -1,6 +1,6 @@
-"""Columns of DataFrames by the names that mappings and options give them, found as Spark finds them.
+"""Finds columns of DataFrames by the names in mappings and options, in the way that Spark finds them.
 
-A name may be that of a field in a struct (`addr.street`), and may differ in case unless the session says
+A name may refer to a field in a struct (`addr.street`), and may differ in case unless the session says
 otherwise. Rejects columns that are missing, ambiguous or of a type without terms before a job starts.
 """
 
@@ -22,12 +22,12 @@ from sparqlive.rdf.frames import FrameColumns, missing, statement_names, wanted_
 from sparqlive.rdf.table_mapping import datatype_of
 
 _PART = re.compile(r"(`(?:[^`]|``)+`|[^.`]+)(?:\.(?!$)|$)")
-"""A part of a name with dots; one with dots in it is in backquotes."""
+"""Part of a dotted name; a part that itself contains dots is in backquotes."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A column or a field: its path, and its type."""
+    """A column or a field: its path and its type."""
 
     path: tuple[str, ...]
     type: DataType
@@ -47,7 +47,7 @@ class Columns:
         return cls(frame.schema, str(minds).lower() == "true")
 
     def names(self, wanted: Iterable[str]) -> list[str]:
-        """The names of all columns, as they are wanted, and of the fields that are."""
+        """Returns the names of all columns, spelled as requested, and of the requested fields."""
         names, fields = list(self.schema.names), []
         for name in dict.fromkeys(wanted):
             found = None if name in names else self.find(name)
@@ -58,7 +58,7 @@ class Columns:
         return names + fields
 
     def find(self, name: str) -> Found | None:
-        """The column of this name, otherwise the field."""
+        """Returns the column of this name, or else the field."""
         return self._in(self.schema, name, ()) or self._field(name)
 
     def _field(self, name: str) -> Found | None:
@@ -77,7 +77,7 @@ class Columns:
         alike = [field for field in kind.fields if self._is_same(field.name, name)]
         if len({field.name for field in alike}) > 1:
             raise Error(
-                f"The name {name!r} is that of several columns: {', '.join(f.name for f in alike)}. Rename "
+                f"The name {name!r} matches several columns: {', '.join(f.name for f in alike)}. Rename "
                 f"or drop some, or set spark.sql.caseSensitive to true."
             )
         return Found((*path, alike[0].name), alike[0].dataType) if alike else None
@@ -87,7 +87,7 @@ class Columns:
 
 
 def selected(frame: DataFrame, meaning: FrameColumns) -> DataFrame:
-    """The columns that are read, under the names that `meaning` has for them; their types are checked."""
+    """Selects the columns that are read, under the names in `meaning`, and checks their types."""
     columns = Columns.of(frame)
     chosen = []
     for name in meaning.columns:
@@ -101,7 +101,7 @@ def selected(frame: DataFrame, meaning: FrameColumns) -> DataFrame:
 
 
 def check_types(columns: Columns, meaning: FrameColumns) -> dict[str, str]:
-    """Checks the types of columns that are statements; returns their names by those of `meaning`."""
+    """Checks the types of statement columns; returns their names, by the names in `meaning`."""
     names = {}
     for name in meaning.columns:
         found = _required(columns, name, columns.schema.names, meaning)
@@ -118,7 +118,7 @@ def _required(columns: Columns, name: str, known: Sequence[str], meaning: FrameC
 
 
 def _side(side: Found, name: str, minds_case: bool, meaning: FrameColumns) -> Column:
-    """Debezium's `before` or `after` with the columns that are read."""
+    """Returns Debezium's `before` or `after`, with the columns that are read."""
     if not isinstance(side.type, StructType):
         raise Error(
             f"The column {name!r} has the type {side.type.simpleString()}, and must be a struct of the row's "
@@ -157,7 +157,7 @@ def _check_type(name: str, kind: DataType, *, is_term: bool) -> None:
 
 
 def arrow_type(kind: DataType) -> pa.DataType:
-    """The Arrow type of a column's values; raises a PySparkException for types that Arrow does not have."""
+    """Returns the Arrow type of a column's values; raises a PySparkException for types that Arrow lacks."""
     return pa.timestamp("us", "UTC") if isinstance(kind, TimestampType) else to_arrow_type(kind)
 
 

@@ -1,4 +1,4 @@
-"""The reason why Spark failed, in one sentence: found in the texts of its errors, which are long."""
+"""Extracts the reason why Spark failed from its long error texts, as one sentence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LONGEST = 300
 
 
 def root_cause(text: str) -> str:
-    """The last cause in the text of an error of Spark or of its Python workers."""
+    """Returns the last cause in the text of an error of Spark or of its Python workers."""
     text = text.strip()
     if "No module named 'sparqlive'" in text:
         return (
@@ -29,7 +29,7 @@ def root_cause(text: str) -> str:
 
 
 def _python_cause(text: str) -> str | None:
-    """The line with the error at the end of the last traceback of Python."""
+    """Returns the line with the error at the end of the last Python traceback."""
     for line in text.rpartition(_TRACEBACK)[2].splitlines():
         if line and not line[0].isspace():
             return line

@@ -1,7 +1,7 @@
-"""Parquet files as DataFrames, by addresses that Spark takes as they are.
+"""Reads Parquet files as DataFrames, from addresses that Spark must take literally.
 
-Spark reads a path as a pattern of names, and does not decode `%20` in it. Invariant: an address stands for
-one file, whatever characters its folders have.
+Spark reads a path as a glob pattern, and does not decode `%20` in it. Invariant: an address stands for one
+file, whatever characters its folders contain.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pyspark.sql.types import StructType
 
 _LOCAL = "file://"
 _GLOB = re.compile(r"[*?{}\[\]\\]")
-"""Characters by which a path would be a pattern."""
+"""Characters that would make a path a pattern."""
 
 
 def parquet(session: SparkSession, addresses: Sequence[str], schema: StructType | None = None) -> DataFrame:
-    """The rows of files. With a schema, Spark runs no job to find it out."""
+    """Reads files. With a schema, Spark runs no job to infer it."""
     paths = [_path(address) for address in addresses]
     plain = [path for path in paths if not _GLOB.search(path)]
-    # Without patterns, Spark takes all paths of a call once for each of them that looks like one. (To escape
-    # the characters is no way: in a pattern, a colon is not allowed.)
+    # With patterns turned off, Spark reads all paths of a call once per path that looks like a pattern.
+    # (Escaping the characters does not help: a pattern must not contain a colon.)
     calls = [*([plain] if plain else []), *([path] for path in paths if _GLOB.search(path))]
     reader = session.read.option("__globPaths__", "false")
     reader = reader if schema is None else reader.schema(schema)

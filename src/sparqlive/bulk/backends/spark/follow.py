@@ -1,12 +1,12 @@
-"""Follows a streaming DataFrame: each of its micro-batches becomes an epoch, once.
+"""Follows a streaming DataFrame: each of its micro-batches becomes one epoch.
 
-Spark's checkpoint has the offsets of each batch. The id of the query, which the checkpoint keeps, and the
-number of the batch are committed with the epoch, so a batch that Spark repeats after a failure changes
-nothing. Owns streams of changes, from start to stop. Invariant: Spark records a batch as done only after its
-epoch is committed.
+Spark's checkpoint stores the offsets of each batch. The epoch commits the id of the query, which the
+checkpoint keeps, and the number of the batch, so a batch that Spark repeats after a failure changes nothing.
+Owns streams of changes, from start to stop. Invariant: Spark records a batch as done only after its epoch is
+committed.
 
-On classic Spark, a batch is handed over in this process. Spark Connect calls handlers in a process of the
-server: there, the workers write the statements of a batch, and this process applies the files and says so.
+On classic Spark, this process receives each batch. Spark Connect calls handlers in a process of the server:
+there, the workers write the statements of a batch, and this process applies the files and reports back.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from sparqlive.store.place import file_system
 
 _POLL_SECONDS = 0.1
 _ALIVE_SECONDS = 300
-"""A server waits for this process as long as it gives a sign of life this often."""
+"""Interval at which this process must show that it is alive, or the server stops waiting."""
 _START_SECONDS = 300
 _OTHER_SOURCE = re.compile(r"Wrong basePath|sources in the checkpoint")
-"""What Spark says if a checkpoint has files of another folder, or another number of sources."""
+"""Spark's message if a checkpoint has files of another folder, or another number of sources."""
 _SLOW_START = "Python worker failed to connect back"
 
 
@@ -46,16 +46,16 @@ class RunningStream:
     """A running stream."""
 
     query: Any
-    """Spark's own object for it: status, progress, exception."""
+    """Spark's own query object: status, progress, exception."""
     _failures: list[BaseException]
     _end: Callable[[], None] = lambda: None
     """Called when the stream has ended."""
     _checkpoint: str = ""
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Waits; returns whether the stream has ended. Raises the error that ended it.
+        """Waits, and returns whether the stream has ended. Raises the error that ended it.
 
-        Without `seconds`, it waits until the stream ends.
+        Without `seconds`, waits until the stream ends.
         """
         while True:
             try:
@@ -104,7 +104,7 @@ def follow_frame(
     once: bool,
     interval_seconds: float | None,
 ) -> RunningStream:
-    """Starts a stream. `folder`: where it keeps its checkpoint, unless that is given."""
+    """Starts a stream. `folder`: where it keeps its checkpoint, unless `checkpoint` is given."""
     if not getattr(frame, "isStreaming", False):
         raise Error("follow needs a streaming DataFrame, of spark.readStream. Use apply for other frames.")
     if interval_seconds is not None:
@@ -129,7 +129,7 @@ def _on_classic(writer: Any, apply: Apply, meaning: FrameColumns) -> RunningStre
     applying = threading.RLock()
 
     def take(frame: Any, number: int) -> None:
-        started.wait()  # the first batch may come before the query is known here
+        started.wait()  # the first batch may arrive before this process knows the query
         try:
             with applying:
                 apply(frame, meaning, (f"follow:{query_id[0]}", number))
@@ -138,7 +138,7 @@ def _on_classic(writer: Any, apply: Apply, meaning: FrameColumns) -> RunningStre
             raise
 
     def end() -> None:
-        """Waits for a batch that is being applied: without Java, its thread goes on while Python exits."""
+        """Waits for a batch that is being applied: without Java, its thread continues while Python exits."""
         with applying:
             pass
 
@@ -204,7 +204,7 @@ def _started(writer: Any) -> Any:
 
 @dataclass(frozen=True)
 class _Hand:
-    """Called on the server with each batch: the workers write its statements, this process applies them."""
+    """Runs on the server for each batch: the workers write its statements, and this process applies them."""
 
     mailbox: _Mailbox
     meaning: FrameColumns
@@ -229,7 +229,7 @@ class _Hand:
 
 @dataclass(frozen=True)
 class _Sent:
-    """What the server has of a batch: files of statements, or why there are none."""
+    """The server's report on a batch: files of statements, or the reason why there are none."""
 
     inserts: Sequence[str] = ()
     deletes: Sequence[str] = ()
@@ -252,7 +252,7 @@ def _cleared(folder: str) -> None:
 
 @dataclass(frozen=True)
 class _Mailbox:
-    """A folder that the server and this process reach, with a note per batch and a note per answer."""
+    """A folder that both the server and this process can access, with one note per batch and per answer."""
 
     folder: str
 

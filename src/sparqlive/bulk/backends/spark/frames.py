@@ -1,9 +1,9 @@
-"""Rows of a Spark DataFrame as files of statements, which the workers check and write.
+"""Turns rows of a Spark DataFrame into files of statements, which the workers check and write.
 
-The driver gets the names of the files, and the first fault if there is one. A file is N-Quads with canonical
-terms, in which blank nodes have the labels of the store; inserts and deletes are in files of their own.
-Invariant: the files of a task that ran twice are not listed twice, and a statement is in files of one kind
-only where the changes have an order.
+The driver receives the names of the files, and the first fault if there is one. A file is N-Quads with
+canonical terms, in which blank nodes have the labels of the store; inserts and deletes are in separate files.
+Invariant: if a task ran twice, its files are listed once; only where changes are ordered may a statement be
+in files of both kinds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WRITTEN_ARROW = pa.schema(
 
 
 def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> StatementFiles:
-    """Has the workers write the statements of a DataFrame to a folder that they and the driver reach."""
+    """Lets the workers write the statements of a DataFrame to a folder that the driver can access too."""
     if frame.isStreaming:
         raise Error("The DataFrame is a stream. Use session.follow(df) to apply its changes as they arrive.")
     use_this_python(frame.sparkSession)
@@ -54,7 +54,7 @@ def write_statements(frame: DataFrame, meaning: FrameColumns, folder: str) -> St
 
 
 def _checked_lines(frame: DataFrame, meaning: FrameColumns) -> DataFrame:
-    """Lines with weights, and faults; where changes have an order, the last one of each line."""
+    """Returns lines with weights, and faults; if changes are ordered, only the last change of each line."""
     kind = LongType() if meaning.order is None else frame.schema[meaning.order].dataType
     frame = frame.toDF(*(f"c{place}" for place in range(len(meaning.columns))))  # a dot would be a field
     if meaning.order is None and not meaning.is_envelope:
@@ -73,11 +73,11 @@ def _checked_lines(frame: DataFrame, meaning: FrameColumns) -> DataFrame:
 
 
 OrderedFiles = tuple[int, StatementFiles]
-"""Files of statements, and when their changes happened; 0 if that is not known."""
+"""Files of statements, and the order of their changes; 0 if unknown."""
 
 
 def in_order(files: Iterable[OrderedFiles]) -> list[StatementFiles]:
-    """The files of all tasks, those of the last changes at the end."""
+    """Returns the files of all tasks, those with the latest changes last."""
     found: dict[int, list[StatementFiles]] = {}
     for order, one in files:
         found.setdefault(order, []).append(one)
@@ -96,9 +96,9 @@ def in_order(files: Iterable[OrderedFiles]) -> list[StatementFiles]:
 def written_statements(
     batches: Iterator[pa.RecordBatch], meaning: FrameColumns, folder: str
 ) -> list[OrderedFiles]:
-    """The statements of the rows of one task, in files; raises the first fault.
+    """Writes the statements in the rows of one task to files; raises the first fault.
 
-    Changes that happened at different times, by a column of whole numbers, are in different files.
+    Changes with different values in the column that orders them, whole numbers, are in different files.
     """
     task = TaskContext.get()
     where = "" if task is None else f" of partition {task.partitionId()}"
@@ -150,7 +150,7 @@ class _Check:
             first_row += batch.num_rows
 
     def _orders(self, batch: pa.RecordBatch, found: Statements | None) -> list[pa.Array]:
-        """The column that orders the changes, if there is one; of a fault, a null."""
+        """Returns the column that orders the changes, if there is one; for a fault, a null."""
         order = self.meaning.order
         if order is None:
             return [pa.array([0] * (1 if found is None else len(found)))] if self.meaning.is_envelope else []
@@ -202,7 +202,7 @@ class _File:
             self.flush()
 
     def finish(self) -> list[tuple[str, int]]:
-        """The paths of the files, with their numbers of lines."""
+        """Returns the paths of the files, with their numbers of lines."""
         self.flush()
         return self._written
 

@@ -18,7 +18,7 @@ from sparqlive.errors import SparkFailed
 
 OLDEST = 17
 OWN = Path(sys.prefix) / "java"
-"""Where a virtual environment has a Java of its own, if it has."""
+"""Where a virtual environment has a Java of its own, if there is one."""
 MISSING = (
     f"Spark needs Java {OLDEST} or newer, but none was found in JAVA_HOME or on the PATH. Install it (on "
     f"Debian and Ubuntu: openjdk-17-jre-headless), or set JAVA_HOME to its folder."
@@ -28,7 +28,7 @@ _SECONDS = 60
 
 
 def use_java() -> None:
-    """Sees to it that Spark, and every process started from here on, runs on a Java that is new enough."""
+    """Makes Spark, and every process started from now on, run on a Java that is new enough."""
     found = java_home()
     if found is None:
         raise SparkFailed(MISSING)
@@ -36,7 +36,7 @@ def use_java() -> None:
 
 
 def java_home() -> Path | None:
-    """The folder of the first Java that is new enough."""
+    """Returns the folder of the first Java that is new enough."""
     return next((home for home in _candidates() if _version(home / "bin" / "java") >= OLDEST), None)
 
 
@@ -51,7 +51,7 @@ def _candidates() -> Iterator[Path]:
 
 
 def _version(command: Path) -> int:
-    """What `java -version` says, 0 if it cannot be run; Java 8 calls itself 1.8."""
+    """Returns what `java -version` reports, or 0 if it cannot run; Java 8 calls itself 1.8."""
     try:
         done = subprocess.run([command, "-version"], capture_output=True, timeout=_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):

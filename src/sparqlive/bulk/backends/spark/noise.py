@@ -1,8 +1,8 @@
-"""Keeps the chatter of a starting Java off the terminal.
+"""Keeps the startup messages of Java off the terminal.
 
 The virtual machine of a local Spark writes to this process's standard error: warnings about its own modules,
-hints about log levels. `quiet_java` gives it a pipe instead while it starts. A thread passes on every line
-that is not chatter, for as long as the virtual machine runs: errors stay visible.
+hints about log levels. `quiet_java` gives it a pipe instead while it starts. A thread passes on every other
+line for as long as the virtual machine runs, so errors stay visible.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CHATTER = (
 
 @contextmanager
 def quiet_java() -> Iterator[None]:
-    """Processes that start within the block write their errors through a filter."""
+    """Filters the standard error of processes that start inside the block."""
     sys.stderr.flush()
     terminal = os.dup(2)
     reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""What Spark is doing in this process, for people who wait for it."""
+"""Reports what Spark is doing in this process, for people who wait for it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pyspark import SparkContext
 
 
 def running_stages() -> str:
-    """The running stages and their tasks in a few words; empty if Spark is idle or not running."""
+    """Describes the running stages and their tasks; empty if Spark is idle or not running."""
     context = SparkContext._active_spark_context
     if context is None:
         return ""

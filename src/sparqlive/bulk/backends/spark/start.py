@@ -1,7 +1,7 @@
 """Starts a Spark session with the settings that the executor needs. Only the composition root does this.
 
 Workers run the same interpreter as the driver. Local sessions run small jobs without adaptive execution,
-whose stages cost more than they save there, and shuffle into as many partitions as there are cores.
+whose stages would cost more than they save, and shuffle into one partition per core.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _SETTINGS = {
     # Every aggregate of a task takes a page at once. With Spark's pages of up to 64 MB, a plan with about
     # thirty aggregates would not run in the default memory.
     "spark.buffer.pageSize": "2m",
-    # Weights are summed in many groups, for which the small map in front of the large one only costs time.
+    # Weights are summed in many groups. For these, the small map in front of the large one only costs time.
     "spark.sql.codegen.aggregate.map.twolevel.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
 _MOST_MEMORY = 30 << 30
-"""With more than about this, the JVM no longer compresses its references."""
+"""Beyond about this size, the JVM no longer compresses its references."""
 _REMOTE_CORES = 8
-"""So many tasks at a time are expected of a cluster that does not say its size."""
+"""Assumed number of parallel tasks for a cluster that does not report its size."""
 _LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.extraJavaOptions": QUIET,
@@ -49,7 +49,7 @@ _LOCAL_SETTINGS = {
 
 
 def _driver_memory() -> dict[str, str]:
-    """A quarter of the machine's memory, at least 1 GiB, unless the environment or a file says otherwise.
+    """Sets a quarter of the machine's memory, at least 1 GiB, unless the environment or a file sets it.
 
     A local Spark does all of its work in the driver's JVM, which has 1 GiB by default.
     """
@@ -60,7 +60,7 @@ def _driver_memory() -> dict[str, str]:
 
 
 def _is_configured(name: str) -> bool:
-    """Whether Spark's own file of settings has one."""
+    """Returns whether Spark's own configuration file sets an option."""
     home = os.environ.get("SPARK_HOME")
     folder = os.environ.get("SPARK_CONF_DIR") or (f"{home}/conf" if home else None)
     if folder is None:
@@ -73,24 +73,24 @@ def _is_configured(name: str) -> bool:
 
 
 def is_connect(thing: object) -> bool:
-    """Whether a session or DataFrame is one of Spark Connect."""
+    """Returns whether a session or DataFrame belongs to Spark Connect."""
     return ".connect." in type(thing).__module__
 
 
 def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
-    """A DataFrame of a few rows. Date-times without a time zone stay such.
+    """Creates a DataFrame of a few rows. Date-times without a time zone stay without one.
 
-    Spark Connect does not take an empty table's own types.
+    Spark Connect does not accept an empty table's own types.
     """
     schema = from_arrow_schema(table.schema)
     return session.createDataFrame(table if table.num_rows else [], schema)
 
 
 def use_this_python(session: SparkSession) -> None:
-    """Has the workers of a local session run this interpreter, unless another one is configured.
+    """Lets the workers of a local session run this interpreter, unless another one is configured.
 
-    They would take the first `python3` on the path, which in an environment that is not activated is one
-    without sparqlive.
+    They would take the first `python3` on the path. If the environment is not activated, that one lacks
+    sparqlive.
     """
     if is_connect(session) or "PYSPARK_PYTHON" in os.environ:
         return
@@ -100,7 +100,7 @@ def use_this_python(session: SparkSession) -> None:
 
 
 def cores_of(session: SparkSession) -> int:
-    """How many tasks run at the same time."""
+    """Returns the number of tasks that run at the same time."""
     if not is_connect(session):
         return int(session.sparkContext.defaultParallelism)
     found = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", master_of(session))
@@ -110,19 +110,19 @@ def cores_of(session: SparkSession) -> int:
 
 
 def master_of(session: SparkSession) -> str:
-    """The address of the session's master; of a server of Spark Connect, that of its own master."""
+    """Returns the address of the session's master; with Spark Connect, the master of the server."""
     return str(session.conf.get("spark.master", "") or "")
 
 
 def is_running() -> bool:
-    """Whether this process has a session already, which is then the one that `start_session` gives."""
+    """Returns whether this process already has a session; `start_session` then returns that one."""
     return SparkSession.getActiveSession() is not None
 
 
 def start_session(master: str = "local[*]", settings: Mapping[str, str] | None = None) -> SparkSession:
-    """A session on the given master; `settings` win over the ones that are set here.
+    """Starts a session on the given master; `settings` override the ones set here.
 
-    An address `sc://…` is that of a server of Spark Connect, which has settings of its own.
+    An address `sc://…` is a Spark Connect server, which has settings of its own.
     """
     if master.startswith("sc://"):
         return _connected(master)
@@ -147,7 +147,7 @@ def start_session(master: str = "local[*]", settings: Mapping[str, str] | None =
 
 
 def _connected(address: str) -> SparkSession:
-    """The process's session on a server of Spark Connect, or a new one."""
+    """Returns the process's session on a Spark Connect server, or a new one."""
     try:
         from pyspark.sql.connect.client import DefaultChannelBuilder
         from pyspark.sql.connect.session import SparkSession as RemoteSession

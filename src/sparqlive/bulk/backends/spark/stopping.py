@@ -18,7 +18,7 @@ from sparqlive.runtime.deadline import can_be_stopped, look_at_flag
 Result = TypeVar("Result")
 
 _LOOK_SECONDS = 0.05
-# How long jobs that were stopped are waited for: they use tables that are dropped afterwards.
+# How long to wait for stopped jobs to end: they use tables that are dropped afterwards.
 _END_SECONDS = 10.0
 
 
@@ -49,15 +49,15 @@ def stoppable(session: SparkSession, action: Callable[[], Result]) -> Result:
 
 
 def _stop(session: SparkSession, tag: str, thread: InheritableThread) -> None:
-    """Again and again: between two jobs of an action, there is none to be stopped."""
+    """Repeats the interrupt, because between two jobs of an action there is none to stop."""
     until = time.monotonic() + _END_SECONDS
     while thread.is_alive() and time.monotonic() < until:
-        with suppress(Exception):  # what stopped the work is raised
+        with suppress(Exception):  # the reason for stopping is raised elsewhere
             _interrupt(session, tag)
         thread.join(_LOOK_SECONDS)
 
 
-# A thread has its own tags. Those of a classic session are not on the jobs of its actions.
+# Each thread has its own tags. The jobs of a classic session do not carry those of its actions.
 
 
 def _add_tag(session: SparkSession, tag: str) -> None:

@@ -27,7 +27,7 @@ class SparkWorkers:
         return cores_of(self._session)
 
     def each(self, tasks: Sequence[Given], work: Callable[[Given], Result], name: str) -> list[Result]:
-        """A partition per task, in DataFrames: Spark Connect has no other way to its workers."""
+        """Runs one partition per task, as DataFrames: Spark Connect has no other way to its workers."""
         numbers = self._session.range(0, len(tasks), 1, len(tasks))
         try:
             done = numbers.mapInArrow(_Work(list(tasks), work), "id BIGINT, result BINARY").collect()
