@@ -115,13 +115,13 @@ class Assertions:
         return self._counts[self._number(source)]
 
     def count_after(self, source: str, wanted: Mapping[Quad, int]) -> int:
-        """How many quads a source asserts after the given changes."""
+        """The number of quads that a source asserts after the given changes."""
         number, has = self._number(source), self._by_source.has_before
         changed = (weight for quad, weight in wanted.items() if has(number, quad) != (weight > 0))
         return self._counts[number] + sum(changed)
 
     def ids(self) -> Iterator[Column]:
-        """The ids in all quads that sources assert; also the numbers of sources, which do not matter."""
+        """The ids in all quads that sources assert; also the numbers of sources, which do no harm."""
         yield from self._by_quad.ids()
         yield from self.local.ids()
 

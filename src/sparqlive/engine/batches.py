@@ -39,8 +39,8 @@ NO_CHANGES = ColumnRows([np.empty(0, dtype=np.int64)] * 5)
 class Batch:
     """Changes that become one epoch; the last change of a quad counts.
 
-    They are in one of four forms. Few quads are objects: deletes, then inserts. Many are `columns`, in their
-    order and with weights. Who read the current quads has `ids`. Workers leave changes in `files`.
+    They have one of four forms. Few quads are objects: deletes, then inserts. Many are `columns`, in order
+    and with weights. A reader that looked at the current quads gives `ids`. Workers write `files`.
     """
 
     deletes: Collection[Any] = ()
@@ -50,7 +50,7 @@ class Batch:
     columns: Sequence[tuple[Encoded, Column]] = ()
     ids: Mapping[QuadIds, int] | None = None
     given: int | None = None
-    """How many changes `ids` had before the last one of each quad was found."""
+    """The number of changes that were given, including several of one quad; None: as many as `ids`."""
     files: ChangeFiles | None = None
     source: str | None = None
     """What asserts and withdraws the quads; None: `local`."""
@@ -62,7 +62,7 @@ class Batch:
     """When reading began, if the epoch's seconds include it."""
 
     def encoded(self, dictionary: Dictionary) -> tuple[IdChanges, int]:
-        """The changes with the ids of a dictionary, into which terms are entered, and how many were given."""
+        """Encodes the changes, entering new terms into a dictionary; also returns how many were given."""
         if self.ids is not None:
             return self.ids, len(self.ids) if self.given is None else self.given
         if not self.columns:
@@ -80,7 +80,7 @@ class Batch:
 def encode_changes(
     dictionary: Dictionary, deletes: Collection[Any], inserts: Collection[Any]
 ) -> tuple[dict[QuadIds, int], int]:
-    """Encodes quads to delete and to insert; returns also how many there were."""
+    """Encodes quads to delete and to insert; also returns their number."""
     changes: dict[QuadIds, int] = {}
     if deletes:
         _encode(changes, dictionary, deletes, -1)
@@ -121,8 +121,7 @@ def by_columns(changes: Mapping[QuadIds, int]) -> ColumnRows:
 class CommittedBatches:
     """The batches of streams that a session in memory has committed.
 
-    Invariant: batches that are numbered one after the other, as streams number them, take no more space than
-    one.
+    Invariant: consecutively numbered batches, as streams number them, take no more space than one.
     """
 
     def __init__(self) -> None:
@@ -148,5 +147,5 @@ class CommittedBatches:
         return first <= batch[1] <= last or batch in self._others
 
     def __len__(self) -> int:
-        """How much is kept, not how many batches there were."""
+        """The number of entries kept, not of batches."""
         return len(self._last) + len(self._others)

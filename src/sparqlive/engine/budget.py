@@ -1,6 +1,6 @@
 """How much memory a session may use for quads and views, and which plans still fit.
 
-Estimates are made of sizes that are known without reading anything: quads by predicate, rows of stored
+Estimates use sizes that are known without reading anything: quads by predicate, rows of stored
 relations. Invariant: estimating reads no quads and no rows.
 """
 

@@ -55,7 +55,7 @@ class FileBackend:
 
 _FEWEST_WORKERS = 2
 _WORKER_BYTES = 350_000_000
-"""The most that a process takes that reads a large file (12M triples of `bench.orders`)."""
+"""Peak memory of a process that reads a large file (12M triples of `bench.orders`)."""
 NOT_HELD = "the view is not held in memory"
 Strategy = Literal["auto", "live", "duckdb", "spark", "rebuild"]
 BulkChoice = Literal["auto", "duckdb", "spark"]
@@ -105,7 +105,7 @@ class CarryResult:
 
 @dataclass
 class Outcome:
-    """What an epoch brings to contents that are not held."""
+    """What an epoch changes in contents that are not held."""
 
     relations: dict[str, SavedRows] = field(default_factory=dict)
     """The deltas of all relations, by name."""
@@ -130,7 +130,7 @@ class Carrier(Protocol):
     ) -> Sequence[Mapping[Row, int]]:
         """The change of each plan by its delta rules; one may be a part of those after it.
 
-        `kept`: what operators store of their sources, where it is there as columns; `names`: the names of
+        `kept`: what operators store of their sources, if it is available as columns; `names`: the names of
         these relations in a store.
         """
 
@@ -158,7 +158,7 @@ class Strategies:
         """`memory`: the limit of the session; a third of it is for work on files, which spills to disk. It
         also limits how many processes read large files.
 
-        In a session with Spark, which does the large work, DuckDB gets the least.
+        In a session with Spark, which does the large work, DuckDB gets the minimum.
         """
         self._file_memory = max(_LEAST_FILE_MEMORY, memory // 3 if spark is None else 0)
         self._most_workers = max(_FEWEST_WORKERS, memory // _WORKER_BYTES)
@@ -194,7 +194,7 @@ class Strategies:
 
     @property
     def bulk_backend(self) -> str | None:
-        """The backend that carries large changes; Spark only where the session was told so."""
+        """The backend that carries large changes; Spark only if the session uses nothing else."""
         name = "spark" if self.bulk == "spark" else "duckdb"
         return name if name in self.carriers else None
 
@@ -250,7 +250,7 @@ class Strategies:
                 known = self._data.terms()
             return pa.concat_tables([known, entry_table(dictionary.entries())])
 
-        carrier = cache(partial(_in_process, quads, dictionary, terms))  # made if a plan is large enough
+        carrier = cache(partial(_in_process, quads, dictionary, terms))  # created when a plan is large enough
         return lambda plans: carrier().contents(plans, (), ())
 
     def _spark_carrier(self, undone: Sequence[Change]) -> Carrier:
@@ -358,7 +358,7 @@ class Strategies:
                 finally:
                     if limit is not None:
                         limit.end(compiled)
-            except (BulkFailed, KeyboardInterrupt):  # not the plan failed: the whole epoch is abandoned
+            except (BulkFailed, KeyboardInterrupt):  # the whole epoch is abandoned, not only the plan
                 registry.ran(compiled, {})
                 raise
             except Exception as error:
@@ -403,7 +403,7 @@ class Strategies:
         return batch.change(compiled, compiled.rebuilt())
 
     def _by_backend(self, name: str, way: Way, batch: _Batch, compiled: CompiledPlan) -> Mapping[Row, int]:
-        limit = batch.registry.limit  # it counts the time of this process, not that of Spark's
+        limit = batch.registry.limit  # it counts the time of this process, not Spark's
         try:
             with nullcontext() if limit is None else limit.by_others(), stopped_by(compiled.stop_flag):
                 carrier = self.carriers[name](batch.undone)

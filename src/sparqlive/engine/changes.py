@@ -1,6 +1,6 @@
 """Files, texts and batches of files of changes become epochs, read by this process or by workers.
 
-Decides who reads: this process row by row, this process by columns, or other processes and Spark, which take
+Decides what reads: this process, row by row or by columns, or workers (other processes, or Spark), which take
 a second to start. Invariant: everything is read and checked before anything changes.
 """
 
@@ -79,7 +79,7 @@ def _size_of(paths: Sequence[str]) -> int:
 
 
 def _reads_on_workers(writer: Writer, size: int, on_error: OnError) -> bool:
-    """Whether other processes, which take a second to start, read so many bytes."""
+    """Whether workers, which take a second to start, read files of this size in bytes."""
     if writer.persistence is None or not (writer.is_blank or writer.can_read_by_workers):
         return False
     return on_error == "skip" or writer.strategies.has_spark_setting or size > writer.tuning.worker_bytes
@@ -92,7 +92,7 @@ def load_into_blank(
     on_error: OnError,
     number: BatchNumber | None,
 ) -> Epoch:
-    """Has workers write files straight as the runs of a store that has none. Called under the lock."""
+    """Has workers write files directly as runs of a store that has none. Called under the lock."""
     from sparqlive.engine.ingest import loading
 
     assert writer.persistence is not None
@@ -117,7 +117,7 @@ def _load_by_workers(
 
 
 def text_bytes(writer: Writer) -> int | None:
-    """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
+    """Workers read the text of batches with more bytes than this; None: this process reads all batches."""
     if not writer.can_read_by_workers or writer.reads_changes:
         return None
     tuning = writer.tuning

@@ -3,10 +3,10 @@
 Up to `Tuning.reference_quads` quads, the reference evaluator recomputes each view from its query and the
 quads of the view's epoch. It shares no code with planning and maintenance, but works row by row. Above that,
 a backend that did not carry the view recomputes its plan: DuckDB if the view was last computed or carried
-live, the generated Python if DuckDB or Spark did it, and both if a store does not say. Of contents that are
-not held, a bulk backend also recomputes what their operators store: state, and totals of groups. So it does
-with those that memory has no room to recompute, reading what the store has of them. Invariant: checking
-changes nothing.
+live, the generated Python if DuckDB or Spark did it, and both if the store has no record. Of contents that
+are not held, a bulk backend also recomputes what their operators store: state, and totals of groups. It does
+the same for contents that memory has no room to recompute, from what the store has of them. Invariant:
+checking changes nothing.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _is_kept(view: ViewState) -> bool:
 
 
 def _comparison(writer: Writer, union: bool) -> Callable[[ViewState], tuple[str, ...]]:
-    """How a view is compared with its recomputation: raises CheckFailed, or returns what recomputed it."""
+    """The comparison of a view with its recomputation: raises CheckFailed, or returns what recomputed it."""
     if writer.quads.size > writer.tuning.reference_quads:
         writer.quads.check_size()
         return partial(_check_by_backends, writer)
@@ -128,7 +128,7 @@ def _check_by_reference(view: ViewState, stands: Reference) -> None:
             _compare_order(view, listed)
         else:
             _compare(view, view.public.weights(), stands.weights(view.query))
-    except ViewFailed as error:  # reading has found it wrong
+    except ViewFailed as error:  # a read found it wrong
         raise CheckFailed(str(error)) from error
 
 
@@ -201,7 +201,7 @@ def _check_content(view: ViewState, content: Materialization, writer: Writer, ev
     differing = set(change_between(present, recomputed))
     if not differing:
         return
-    # Terms, because a term that only one side has computed may have another id there.
+    # Compares terms: one that only one side has computed may have different ids.
     is_shown = content is view.content
     for width in (len(view.variables) if is_shown else None, None):
         _compare(

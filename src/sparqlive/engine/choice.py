@@ -1,4 +1,4 @@
-"""Chooses the strategy that carries an epoch to a plan, by the sizes of the change and of what it meets.
+"""Chooses the strategy that carries an epoch to a plan, by the sizes of the change and of what it affects.
 
 Owns the rule. Every strategy gives the same deltas, so a wrong choice costs only time.
 """
@@ -23,7 +23,7 @@ LIVE = Way("live")
 
 @dataclass(frozen=True)
 class Work:
-    """What an epoch means for a plan: changed rows, quads that it matches, derivations of all its rows."""
+    """The work of an epoch for a plan: changed rows, quads that it matches, derivations of all its rows."""
 
     changed: int
     quads: int
@@ -37,7 +37,7 @@ class Work:
         return max(1, self.derivations // max(1, self.quads))
 
     def most_live(self, backend: str, tuning: Tuning) -> int:
-        """Up to how many changed rows live is the cheapest, or about as cheap as a backend."""
+        """The number of changed rows up to which live is the cheapest, or about as cheap as a backend."""
         if backend == "spark":
             return tuning.spark_rows
         rows = tuning.looked_up_rows if self.looks_up_rows else tuning.live_rows
@@ -45,7 +45,7 @@ class Work:
 
 
 def choose(work: Work, backend: str | None, tuning: Tuning) -> tuple[Way, str]:
-    """Returns the cheapest way, and the reason. `backend` carries large changes; None: there is none."""
+    """Returns the cheapest way, and the reason. `backend`, if there is one, carries large changes."""
     rows = f"{work.changed:,} changed rows"
     if work.fan_out > 1:
         rows += f" with about {work.fan_out:,} derivations each"

@@ -2,7 +2,7 @@
 
 Owns the reasons, for all surfaces. A reason is a proof: the plan has a leaf without which it has no rows, and
 no quad of the leaf's graphs matches the leaf. So optional and negated parts are never a reason, and of
-alternatives all have to be empty. Costs nothing unless a result is empty; then some lookups, within bounds.
+alternatives all have to be empty. Only empty results are searched, by a bounded number of lookups.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _SECONDS = 0.5
 """The time limit of trying a query on all graphs. Lookups are bounded by what they read, not by the clock, so
 that the same data always gives the same reasons."""
 _MOST_ROWS = 50_000
-"""Of more quads, the objects are not searched, and a query over them is not tried on all graphs."""
-"""In more pairs of a graph and a predicate, a subject is not looked up."""
+"""Beyond this number of quads, objects are not searched, and no query is tried on all graphs."""
+"""Beyond this number of pairs of graph and predicate, a subject is not looked up."""
 _MOST_REASONS = 3
 _INSIDE = ("sparqlive", "contextlib")
-"""Where a warning does not point to: the package, and what decorates its functions."""
+"""Modules that a warning does not point to: the package, and what decorates its functions."""
 _LONGEST = 200
 _USE_GRAPH = "Use GRAPH ?g { ... }, or a store whose default graph is the union of all graphs."
 _BEYOND = (
@@ -53,14 +53,14 @@ _NAMED = Scope("named", None)
 
 
 class Reason(NamedTuple):
-    """A fact about the data because of which there are no rows, and what to do about it."""
+    """A fact about the data that explains a result without rows, and what to do about it."""
 
     fact: str
     advice: str
 
 
 Reasons = tuple[Reason, ...]
-"""Why an operator has no rows; without any, no quads with these names could give it some."""
+"""Why an operator has no rows; if empty, no quads with these names could give it rows."""
 
 
 def seems_empty(plan: op.Operator, rows: Sequence[tuple[Term | None, ...]]) -> bool:
@@ -76,9 +76,9 @@ def _is_nothing(term: Term | None) -> bool:
 
 
 def why_empty(writer: Writer, plan: op.Operator, epoch: int) -> str | None:
-    """Explains a result of a plan at an epoch that `seems_empty`; None if there is nothing to say.
+    """Explains a result of a plan at an epoch that `seems_empty`; None if it finds no reason.
 
-    Where there are no quads at all there is not: they are still to come.
+    It does not explain a session without quads: they are still to come.
     """
     plan, is_total = _below_totals(op.kept_of(plan))
     described = described_by(plan)
@@ -119,7 +119,7 @@ def _sentence(reasons: Reasons) -> str | None:
 def _below_totals(plan: op.Operator) -> tuple[op.Operator, bool]:
     """What the totals of a plan are of, and that it has some; or the plan.
 
-    Totals are groups without keys, of which there is one even if nothing is in it.
+    Totals are groups without keys; one such group exists even without solutions.
     """
     found = plan
     while isinstance(found, op.Project | op.Extend | op.Filter | op.Distinct | op.Window):
@@ -138,7 +138,7 @@ def _over_all_graphs(operator: op.Operator) -> op.Operator:
 
 
 def _is_worth_a_try(quads: Snapshot) -> bool:
-    """Whether there are quads beyond the unnamed graph, and not too many to try the query on all of them."""
+    """Whether named graphs have quads, and all quads are few enough to try the query on them."""
     return quads.size <= _MOST_ROWS and any(True for _ in quads.matching(_NAMED, {}))
 
 
@@ -174,7 +174,7 @@ class _Search:
         return self._any(plan.required)
 
     def _any(self, parts: Sequence[op.Operator]) -> Reasons | None:
-        """Those of the first part that has some, where all of the parts are needed."""
+        """The reasons of the first part that has some; the operator needs all parts."""
         found = None
         for part in parts:
             reasons = self.reasons(part)
@@ -184,7 +184,7 @@ class _Search:
         return found
 
     def _all(self, parts: Sequence[op.Operator]) -> Reasons | None:
-        """Those of all parts, if all have some."""
+        """The reasons of all parts, if each has some; the operator needs only one part."""
         found: list[Reason] = []
         for part in parts:
             reasons = self.reasons(part)
@@ -214,7 +214,7 @@ class _Search:
     ) -> Reasons | None:
         """Why no quad of some graphs has these terms; None if one has, or may have.
 
-        `is_name`: what no graph has is a name that may be misspelt; other terms may well be in no graph.
+        `is_name`: whether a term is a name, which is probably misspelt if no graph has it.
         """
         known = {place: self._dictionary.find(term) for place, term in terms.items()}
         scope = scope_of(self._dictionary, graph)
@@ -234,7 +234,7 @@ class _Search:
         return ()  # the query names its graphs: they may well have other data
 
     def _has(self, scopes: Sequence[Scope], known: Mapping[int, int | None]) -> bool:
-        """Whether some quad has these terms; also true where finding out would take long."""
+        """Whether some quad has these terms; also true if finding out would take long."""
         terms = {place: number for place, number in known.items() if number is not None}
         if len(terms) < len(known):  # no quad has a term that is unknown
             return False
@@ -262,7 +262,7 @@ def _shown(term: VarOrTerm | None) -> str:
 def warn_empty(what: str, hint: str) -> None:
     """Warns the caller of the package that a result is empty.
 
-    Where warnings are errors, an empty result is still none.
+    An empty result is no error, even where warnings are errors.
     """
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _INSIDE:

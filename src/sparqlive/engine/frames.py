@@ -151,7 +151,7 @@ def _parts(writer: Writer, given: Any, meaning: FrameColumns) -> Parts:
 
 @contextmanager
 def _folder(writer: Writer) -> Iterator[str]:
-    """A folder that Spark's workers reach, for as long as the block."""
+    """A folder that Spark's workers can reach; it exists during the block."""
     if writer.persistence is None:
         with tempfile.TemporaryDirectory(prefix="sparqlive-") as folder:
             yield folder

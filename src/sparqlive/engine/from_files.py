@@ -27,7 +27,7 @@ from sparqlive.zset.run import Run, RunRows
 
 
 class FromFiles:
-    """`create` makes the backend for work on so many quads; `undone` as in `BulkData.sources`."""
+    """`create` returns the backend for work on a number of quads; `undone` as in `BulkData.sources`."""
 
     def __init__(
         self, data: BulkData, create: Callable[[int, Target], Backend], undone: Sequence[Change]
@@ -75,7 +75,7 @@ class FromFiles:
             maps = RelationMaps(store.directory, target.place)
             made = [_content(maps, found[plan]) for plan in plans]
             if not store.catalog.read_only:
-                store.remove_other_maps()  # the files; what is mapped stays until nobody reads it
+                store.remove_other_maps()  # removes files; mapped data stays until its last reader is done
             return made
 
     def _in_store(

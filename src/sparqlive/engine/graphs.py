@@ -24,7 +24,7 @@ GraphName = NamedNode | DefaultGraph
 
 
 def sizes_of_graphs(writer: Writer) -> tuple[int, dict[GraphName, int]]:
-    """The current epoch, and its graphs with their sizes; the unnamed graph is always there."""
+    """The current epoch, and its graphs with their sizes; the unnamed graph is always included."""
     with writer.capturing():
         writer.ensure_open()
         epoch, sizes = writer.epoch, {DEFAULT_GRAPH: 0, **writer.quads.graph_sizes()}
@@ -55,7 +55,7 @@ def matching_quads(
 
 
 class CapturedGraph:
-    """The triples of one graph at the current epoch, whatever happens later."""
+    """The triples of one graph at the current epoch; later changes do not affect them."""
 
     def __init__(self, writer: Writer, name: GraphName) -> None:
         files = ExitStack()

@@ -1,7 +1,7 @@
 """The deltas of one view: the last ones in memory, and older ones in the store.
 
 Owns from which epoch on deltas are in memory, and where a view's history starts. Invariant: a delta that
-somebody may still read keeps its terms.
+a caller may still read keeps its terms.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ class History:
         return Delta(epoch, {}, self.decode)
 
     def move_to_store(self) -> None:
-        """Notes that the deltas up to now are read from the store: the session is a reader's, or the view's
-        content has moved there.
+        """Reads the deltas up to now from the store: of a reader, or of a content that moved there.
+
+        Deltas in memory are dropped.
         """
         self._in_memory_from = self._view.epoch
         self.end()
@@ -82,7 +83,7 @@ class History:
         self._rows = 0
 
     def end(self) -> None:
-        """Notes that the session does not know the deltas any more; others may hold them."""
+        """Tracks the deltas that callers may still hold; the session no longer keeps them."""
         for delta in self.deltas:
             self.decode.hold(delta)
 
@@ -104,7 +105,7 @@ class History:
         return [*older, *(delta for delta in self.deltas if delta.epoch > epoch)]
 
     def now_after(self, epoch: int) -> tuple[int, list[Delta] | None]:
-        """The view's epoch, and the deltas after another, of one moment."""
+        """The view's epoch, and the deltas after another epoch, as of the same moment."""
         view = self._view
         with view.writer.capturing() as is_carrying:
             if not is_carrying or not self.needs_store(epoch):  # which is being written

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 
 _TRIES = 3
-"""Attempts to find changes beside other epochs, before those have to wait."""
+"""Optimistic attempts before taking the lock."""
 
 
 class Incoming:
     """Changes that workers read, on their way into a store.
 
-    They are found without the lock, as of a state of the store; they can be committed if it is still that.
+    They are found without the lock, in a state of the store; they can be committed if it has not changed.
     """
 
     def __init__(self, persistence: Persistence, reading: Reading, scratch: str) -> None:
@@ -36,7 +36,7 @@ class Incoming:
 
     @contextmanager
     def found(self, lock: AbstractContextManager[Any]) -> Iterator[ChangeFiles]:
-        """Context that has the lock, with the changes that workers found as of now, to be committed."""
+        """Context under the lock, with the changes that workers found as of now, ready to commit."""
         for _ in range(_TRIES):
             files = self._find(lock)
             with lock:
@@ -47,7 +47,7 @@ class Incoming:
             yield self._closed(self._find(lock))
 
     def _find(self, lock: AbstractContextManager[Any]) -> ChangeFiles:
-        """Has workers find the changes as of now; only the last time, the lock is held meanwhile."""
+        """Has workers find the changes as of now. Only the last attempt holds the lock meanwhile."""
         with ExitStack() as pinned:
             with lock:
                 self._state = self._data.state()

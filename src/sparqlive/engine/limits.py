@@ -27,7 +27,7 @@ class Limits:
     epoch_seconds: float | None = None
     """Limit of processor time per epoch and view; beyond it, the view is marked as failed."""
     temporary_seconds: float = 0.1
-    """The same for all temporary views together; beyond it, the most expensive ones are ended."""
+    """The same for all temporary views together; beyond it, the most expensive ones end."""
     temporary_seconds_per_change: float = 0.00005
     """Additional processor time per changed quad of an epoch, for temporary views."""
     temporary_rows: int = 1_000_000

@@ -36,7 +36,7 @@ class LiveTable:
         return self._display.HTML(self._view._repr_html_())
 
     def _follow(self, drawn: int) -> None:
-        """Draws again after each change; a view that was dropped, or has failed, stays as it was last."""
+        """Draws again after each change; the table of a dropped or failed view stays as it is."""
         while not self._stopped.wait(_LEAST_SECONDS):
             try:
                 epoch = self._view.stats()["last_epoch"]
@@ -47,7 +47,7 @@ class LiveTable:
                 return
 
     def stop(self) -> None:
-        """Leaves the table as it is."""
+        """Stops drawing; the table stays as it is."""
         self._stopped.set()
         self._thread.join()
 

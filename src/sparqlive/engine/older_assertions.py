@@ -1,4 +1,4 @@
-"""Puts together what sources assert in a store of format 5 or older, where each source has a relation.
+"""Merges what sources assert in a store of format 5 or older, where each source has a relation.
 
 Invariant: one transaction replaces these relations by the one of all sources, so a store never has both.
 """
@@ -17,7 +17,7 @@ _PREFIX = "source/"
 
 
 def gather_assertions(store: Store) -> None:
-    """Writes the relations of single sources as one; a store of this version has none."""
+    """Writes the relations of single sources as one; a store of the current version has none."""
     names = [name for name in store.catalog.bases() if name.startswith(_PREFIX)]
     if not names:
         return
@@ -33,6 +33,6 @@ def gather_assertions(store: Store) -> None:
 
 
 def whole_relation(store: Store, name: str) -> Run | None:
-    """All rows of a stored relation; None if it is empty or not there."""
+    """All rows of a stored relation; None if it is empty or missing."""
     saved = store.relation(name)
     return None if saved is None else saved.read().whole()

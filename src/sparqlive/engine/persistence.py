@@ -1,6 +1,6 @@
 """Connects a session to its store: loads it when it opens, and writes each step.
 
-Owns what belongs into one transaction, from contents, views and terms. What is on disk is `store`, the quads
+Owns what belongs in one transaction, from contents, views and terms. What is on disk is `store`, the quads
 and terms of the session are `data`, the files that readers hold are `pins`: others use these directly.
 Decides which history is deleted. Invariant: a result is written before the session makes it visible.
 """
@@ -322,9 +322,9 @@ class Persistence:
         self.store.remove_other_maps()
 
     def forget(self, relations: Set[str], views: Iterable[str] = ()) -> None:
-        """Deletes relations, which are computed again when they are missed.
+        """Deletes relations, which are recomputed when they are needed.
 
-        views: those whose history goes with them.
+        `views`: those whose history is deleted too.
         """
         with self._catalog.transaction():
             for name in relations:
@@ -410,7 +410,7 @@ class Persistence:
 
         try:
             content.rebase(mapped)
-        except StoreFailed as error:  # what is written is written: the rows stay where they are
+        except StoreFailed as error:  # the commit succeeded; the rows stay where they are
             _log.warning(_NOT_MOVED, error)
 
     def follow(self, on_change: Callable[[], None]) -> None:

@@ -38,7 +38,7 @@ class Pins:
                 self.release(but=int(moves == self._moves))
 
     def _take(self) -> Lease | None:
-        """A lease that nobody uses any more, or a new one."""
+        """An unused lease, or a new one."""
         with suppress(IndexError):
             return self._idle.pop()
         with suppress(OSError):
@@ -51,7 +51,7 @@ class Pins:
         self.release()
 
     def release(self, but: int = 0) -> None:
-        """Releases the leases that nobody uses, except for some."""
+        """Releases unused leases, except for some."""
         while len(self._idle) > but:
             with suppress(IndexError):  # another thread has taken it
                 self._idle.pop().release()

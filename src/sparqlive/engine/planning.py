@@ -1,6 +1,6 @@
-"""Parses and plans queries, for views and to be asked once.
+"""Parses and plans the queries of views, and one-off queries.
 
-Owns the plans of queries that were asked once, which are kept for the next time. Rejects queries that cannot
+Owns the plans of one-off queries, which are kept for the next time. Rejects queries that cannot
 be planned. Invariant: a plan that is kept depends on the text alone, not on views, endpoints or the time.
 """
 
@@ -37,9 +37,9 @@ _KEPT_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class PlannedQuery:
-    """A query to be evaluated once, its plan, and the part of it whose rows are computed.
+    """A one-off query, its plan, and the part of the plan whose rows are computed.
 
-    If it asks endpoints, the plan has tables that say nothing in the place of their solutions.
+    If it asks endpoints, the plan has placeholder tables instead of their solutions.
     """
 
     query: Query
@@ -107,7 +107,7 @@ class Planning:
         return self._planned.get((text, base, dataset))
 
     def plan_once(self, text: str, base: str | None, dataset: Dataset | None) -> PlannedQuery:
-        """Plans a query that is evaluated once. Plans that depend on the text alone are kept for a while."""
+        """Plans a one-off query. Plans that depend on the text alone are kept for a while."""
         parsed = self._parsed(text, base, volatile=True, dataset=dataset)
         graph_of = cache(self._views.graph_of)
         plan = self.translated(with_unknown_tables(parsed), graph_of)
@@ -122,7 +122,7 @@ class Planning:
         return planned
 
     def translated(self, query: Query, graph_of: Callable[[str], Operator] | None = None) -> Operator:
-        """Plans a query; `graph_of` gives the graphs of views, if not those of now."""
+        """Plans a query; `graph_of` gives the graphs of views, by default the current ones."""
         plan = translate(query, self._union)
         return unfold(plan, graph_of or self._views.graph_of) if views_read(query) else plan
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("sparqlive.engine")
 
 COMPUTING_TIMES = 8
-"""Computing rows takes about so many times the memory of the result: for tables, joins and sorting."""
+"""Memory for computing rows, as a multiple of the result: for tables, joins and sorting."""
 VIEW_NAME = r"[^\s/~.\ufffd-](?:[^/\ufffd]{0,126}[^\s/\ufffd])?"
 """Pattern of a view name, whose characters must also be printable. U+FFFD replaces undecodable bytes."""
 
@@ -255,7 +255,7 @@ class Registration:
         return mapped
 
     def _by_files(self, strategy: Strategy) -> Callable[[Callable[[FileBackend], None]], None]:
-        """Has the backend for new contents that stay in the store do work."""
+        """Returns a function that has a backend do work for new contents that stay in the store."""
         strategies = self._writer.strategies
         way = strategies.file_backend(strategy, self._writer.quads.size)
         return partial(strategies.by_files, way, strategy)
@@ -263,8 +263,8 @@ class Registration:
     def _may_stay(self, kept: Operator, strategy: Strategy) -> bool:
         """Whether a content stays in the store, carried from files to files, if memory has no room for it.
 
-        Only where Spark does the work, so that its driver need not read what it carries, or where the files
-        are not on this machine. Any other content is mapped, and needs no memory for what does not change.
+        This holds only if Spark does the work, so that its driver need not read what it carries, or if the
+        files are not on this machine. Any other content is mapped, and needs memory only for its changes.
         """
         persistence, unheld = self._writer.persistence, self._views.unheld
         if persistence is None or unheld is None:
@@ -297,7 +297,7 @@ class Registration:
         )
 
     def _may_compute_by_files(self, kept: Operator) -> bool:
-        """Whether there is a store, and no part of a content is held: a relation has one writer."""
+        """Whether the session has a store, and holds no part of a content: a relation has one writer."""
         is_known = self._views.registry.is_known
         return self._views.unheld is not None and not any(map(is_known, (kept, *independent_parts(kept))))
 
@@ -457,7 +457,7 @@ class Registration:
     def _repair_in_store(
         self, persistence: Persistence, views: Sequence[ViewState], damaged: Set[str]
     ) -> None:
-        """Computes damaged relations of contents that are not held again. If it fails, opening does it."""
+        """Recomputes damaged relations of contents that are not held; if this fails, opening tries again."""
         lost = {view: damaged & all_names(view.content) for view in views}
         without_history = [view for view in views if not all(map(is_of_totals, lost[view]))]
         persistence.forget(set[str]().union(*lost.values()), [view.name for view in without_history])
@@ -560,7 +560,7 @@ class Registration:
             return content, persistence.save(name, content, self._writer.epoch, since=since)
 
     def follow(self, persistence: Persistence) -> None:
-        """Brings a reader to the store's last epoch, after the writer has committed."""
+        """Brings a reader to the store's last epoch, after the store's writer has committed."""
         writer, views = self._writer, self._views
         with writer.reading():
             if writer.closed:

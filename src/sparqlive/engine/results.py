@@ -434,12 +434,12 @@ class Answer(Readable):
 
 
 class Decoder:
-    """Reads the terms of a view's deltas, as long as somebody holds them."""
+    """Decodes the terms of a view's deltas, for as long as a delta is referenced."""
 
     __slots__ = ("dictionary", "held")
 
     def __init__(self, dictionary: Dictionary, held: HeldDeltas | None) -> None:
-        """`held`: where deltas are noted that are in no history, if terms may be given back."""
+        """`held`: records the deltas that are in no history, if terms may be given back."""
         self.dictionary = dictionary
         self.held = held
 
@@ -447,7 +447,7 @@ class Decoder:
         return decoded(self.dictionary, rows)
 
     def hold(self, delta: Delta) -> Delta:
-        """Keeps the terms of a delta readable while somebody holds it."""
+        """Keeps the terms of a delta readable while it is referenced."""
         if self.held is not None and delta.rows:
             self.held.add(delta)
         return delta
@@ -481,7 +481,7 @@ class Delta:
     def blocks(self, width: int) -> Iterator[Block]:
         """Yields the changed rows, of `width` columns, as blocks of ids with weights.
 
-        The delta, whose terms stay while it is there, is held until the last block.
+        The delta is referenced until the last block, because its terms stay only that long.
         """
         if type(self.rows) is RunRows and self.rows.run.weights is not None:
             yield from cut(self.rows.run.columns, self.rows.run.weights)

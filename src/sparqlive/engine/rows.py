@@ -59,7 +59,7 @@ class RowStream:
         yield from islice(self._total.items(), position, None)
 
     def once(self) -> Iterator[tuple[Row, int]]:
-        """The rows, which are forgotten when they are read: for one reader, of any number of rows."""
+        """The rows, each forgotten once it is read: for a single reader of any number of rows."""
         if self._is_forgotten:
             raise self._failure or Error(
                 "The rows of a streamed answer can be read once. Ask for it without stream=True."
@@ -96,7 +96,7 @@ class RowStream:
         self._advance(partial(self._take, DEFAULT.first_piece_rows))
 
     def _advance(self, step: Callable[[], bool]) -> None:
-        """Computes more rows; the step returns whether there are no others."""
+        """Computes more rows; the step returns whether none are left."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -143,7 +143,7 @@ class RowStream:
 
 
 def _nothing() -> None:
-    """Where no files are open."""
+    """Closes nothing: no files are open."""
 
 
 def _add(total: dict[Row, int], rows: Iterable[tuple[Row, int]]) -> None:

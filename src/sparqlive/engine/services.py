@@ -108,7 +108,7 @@ class Services:
         if len(found) > _MOST_VALUES or not bound:
             return (), [()]
         terms = ((solution[place].term for place in bound) for solution in solutions)  # type: ignore[union-attr]
-        # A blank node here is none of the endpoint's, so a solution with one has no partner there.
+        # An endpoint never has a blank node of this session, so a solution with one joins nothing.
         values = dict.fromkeys(
             row for row in map(tuple, terms) if not any(isinstance(term, BlankNode) for term in row)
         )

@@ -48,7 +48,7 @@ class StoredData:
         dictionary.load(self._terms, store.catalog.terms(), store.catalog.exceptions())
         self._at = store.catalog.epoch()
         self._segments: QuadRuns | None = None
-        """What was last found out about the segments of files, most of which stay."""
+        """What is known about the segments of files, most of which stay."""
         if not store.catalog.read_only:
             dictionary.start_journal()
 
@@ -77,7 +77,7 @@ class StoredData:
     def mapped(self, runs: Sequence[RunFile]) -> QuadMaps:
         """The maps of a base, with the orders that are in use; of a large one also those for most queries.
 
-        Those of a small one take a moment when they are needed.
+        For a small base, creating them when they are needed takes only a moment.
         """
         maps = QuadMaps(self.store.directory, self.store.place, runs)
         maps.prepare(dict.fromkeys((*_ORDERS, *(() if self.maps is None else self.maps.orders))))
@@ -132,9 +132,9 @@ class StoredData:
     def staging(
         self, exceptions: Mapping[str, int] = _NO_EXCEPTIONS, *, only_here: bool = False
     ) -> Iterator[None]:
-        """Context after whose failure the terms that were staged in it, and exceptions, are unknown again.
+        """Context that forgets the terms and exceptions staged in it if it fails, unless they were committed.
 
-        Not if they were committed. `only_here`: also after its success.
+        `only_here`: also if it succeeds.
         """
         terms, staged = self._terms, self.store.staged_terms
         has_failed = True
@@ -157,7 +157,7 @@ class StoredData:
         return Known(self._segments, terms, dict(dictionary.exceptions), dictionary.text_of)
 
     def state(self) -> tuple[Any, ...]:
-        """Differs if quads, terms or their files may have changed; the epoch first. Called under the lock."""
+        """Differs if quads, terms or their files have changed; the epoch is first. Called under the lock."""
         catalog, (entries, columns, _) = self.store.catalog, self._dictionary.journal()
         files = {run.path for relation in (QUADS, TERMS) for run in catalog.runs(relation)}
         return catalog.epoch(), files, catalog.last_term(), len(entries), sum(map(len, columns))

@@ -1,4 +1,4 @@
-"""Streaming DataFrames that a session follows, with the folders in which they keep their place."""
+"""Streaming DataFrames that a session follows, with the folders that record their progress."""
 
 from __future__ import annotations
 

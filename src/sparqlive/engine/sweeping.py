@@ -1,9 +1,9 @@
-"""Gives back the terms that nothing uses any more, by itself.
+"""Gives back the terms that nothing uses any more.
 
-A session in memory would otherwise keep every term it ever met: values that change are new terms in each
-epoch. Owns when a sweep is due, and what uses terms: quads, rows and state of views, constants of their
-plans, changes that were not carried yet, and deltas that anybody holds. What a request has captured, the
-dictionary keeps itself (`rdf/leaving.py`). A store has its terms in files; there, only the terms of temporary
+Otherwise a session in memory would keep every term forever: values that change are new terms in each epoch.
+Owns when a sweep is due, and what uses terms: quads, rows and state of views, constants of their plans,
+changes that were not carried yet, and deltas that callers hold. The dictionary itself keeps what a request
+has captured (`rdf/leaving.py`). A store has its terms in files; there, only the terms of temporary
 views are swept. Invariant: an id that can be read has its term.
 """
 
@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from sparqlive.engine.results import Delta
     from sparqlive.engine.writer import Writer
 
-CHANGES_A_LOOK = 256
-"""After so many changed quads, terms are counted: that takes longer than a small change may."""
+CHANGES_PER_COUNT = 256
+"""Number of changed quads after which terms are counted; counting is too slow for each small change."""
 _NO_IDS: Column = np.empty(0, dtype=np.int64)
 
 
 class HeldDeltas:
-    """Deltas in no history, which somebody may hold: their terms are read when somebody asks for them."""
+    """Deltas in no history that callers may hold; their terms are decoded when a caller reads them."""
 
     def __init__(self, few: int) -> None:
-        """`few`: so many are not worth a look for those that nobody holds any more."""
+        """`few`: number of deltas below which it is not worth looking for those that are gone."""
         self._deltas: list[ref[Delta]] = []
         self._few = self._look_at = few
         self._looking = threading.Lock()
@@ -56,7 +56,7 @@ class HeldDeltas:
                 self._looking.release()
 
     def ids(self) -> Iterator[Column]:
-        """The ids in the rows of all of them."""
+        """The ids in the rows of all held deltas."""
         for one in list(self._deltas):
             if (delta := one()) is not None:
                 yield from _ids_in(delta.rows)
@@ -75,7 +75,7 @@ class Sweeper:
     def count(self, changes: int) -> None:
         """Counts the changed quads of an epoch, and starts a sweep if one is due; called under the lock."""
         self._changes += changes
-        if self._changes >= CHANGES_A_LOOK:
+        if self._changes >= CHANGES_PER_COUNT:
             self._changes = 0
             if any(map(self._is_due, self._swept())):
                 self._start()
@@ -95,8 +95,8 @@ class Sweeper:
         return list(dict.fromkeys(found))
 
     def _start(self) -> None:
-        """Sweeps in a thread of its own: only between all work that is done under the lock, ids are not held
-        by somebody who is in the middle of it."""
+        """Sweeps in a separate thread, when it gets the lock: work in progress may hold ids that nothing else
+        uses."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._in_background, name="sparqlive-sweep", daemon=True)
             self._thread.start()
@@ -172,7 +172,7 @@ def _ids_in(rows: Mapping[Any, int]) -> Iterable[Column]:
 
 
 def _distinct(parts: Iterable[Column]) -> Column:
-    """All ids, sorted and distinct; some parts are put together at a time."""
+    """All ids, sorted and distinct; merges some parts at a time."""
     found, waiting, size = _NO_IDS, list[Collection[int]](), 0
     for part in parts:
         waiting.append(part)

@@ -1,7 +1,7 @@
 """Views, changes and quads as Spark DataFrames.
 
-Of a store, Spark's workers read the files, by the data source `sparqlive`. A session in memory hands its rows
-over, or writes them to a file if they are many.
+Spark's workers read the files of a store, by the data source `sparqlive`. A session in memory passes its rows
+to Spark, or writes many rows to a file.
 """
 
 from __future__ import annotations

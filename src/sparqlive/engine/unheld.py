@@ -1,10 +1,10 @@
 """Contents of Spark and of remote stores: their rows, and what their operators store, stay in the store.
 
-Contents of a store on this machine are mapped instead; here they are computed for the first time where memory
-has no room for that. A bulk backend carries all others from file to file: it reads quads, terms and stored
+Contents of a store on this machine are mapped instead; they are only computed here, if memory has no room for
+that. A bulk backend carries all others from file to file: it reads quads, terms and stored
 rows where they are, and writes deltas and first contents as files. Owns which plans have such a content.
 Invariant: a content belongs to the last committed epoch, and all of its relations are in the store under the
-names that they would have if it were held; so it can become held, and the other way round.
+names that they would have if it were held; so it can become held, and vice versa.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class UnheldContent(Materialization):
-    """The content of a plan in the store. `first`: its relations before they are there."""
+    """The content of a plan in the store. `first`: its relations before they are stored."""
 
     is_held = False
 
@@ -68,7 +68,7 @@ class UnheldContent(Materialization):
         """The operators with state, the lowest first, with the names of its rows: those of its source, of
         groups with totals those that the totals leave out."""
         self.source_names: dict[op.Keeping, str] = {}
-        """Under which names their sources are written, also if they are not kept."""
+        """The names under which their sources are written, even if they are not kept."""
         for number, operator in operators.items():
             if isinstance(operator, op.Keeping):
                 self.states[operator] = self.source_names[operator] = state_name(key, number)
@@ -212,11 +212,11 @@ class Unheld:
         return folder
 
     def beside(self, plan: op.Operator) -> UnheldContent:
-        """What the store has of a content that is held, to be compared."""
+        """The stored part of a held content, for comparison."""
         return UnheldContent(plan, self._terms, self._persistence, "")
 
     def stored_rows(self, plan: op.Operator) -> int:
-        """About how many rows the relations of a plan have that are in the store."""
+        """The approximate number of rows in the stored relations of a plan."""
         content = self.keep(plan)
         try:
             return sum(self._store.approximate_rows(name) for name, _, _ in content.relations())
@@ -242,8 +242,8 @@ class Unheld:
     ) -> Iterator[Materialization]:
         """The content of a plan, computed if it is new; released if the block, which stores it, fails.
 
-        `by_files` has a backend do the work. `for_live`: it has what a content in this process needs, which
-        takes its place: it is released after the block.
+        `by_files` has a backend do the work. `for_live`: a content in this process reads its relations and
+        takes its place; it is released after the block.
         """
         with self.attempt() as folder:
             content = self.keep(plan, why)
@@ -290,12 +290,12 @@ class Unheld:
 
     @contextmanager
     def attempt(self) -> Iterator[str]:
-        """A folder whose files are there until the block ends, or are named by then; so are new terms."""
+        """A folder whose files last until the block ends, unless a commit names them; so do new terms."""
         with self._store.attempt() as folder, self._data.staging():
             yield folder
 
     def carry(self, epoch: int, changes: Changes, way: FileBackend, folder: str) -> Outcome:
-        """Computes what an epoch brings, as files in a folder of an attempt."""
+        """Computes what an epoch changes, as files in a folder of an attempt."""
         with self._data.staging():
             return self._carry(changes, way, Target(self._store.place, self._folder(folder, way), epoch))
 
@@ -349,7 +349,7 @@ class Unheld:
         return found
 
     def _rebuilt(self, in_store: InStore, content: UnheldContent) -> dict[str, Saved]:
-        """From scratch: what is missing in the stored rows, and what is too much."""
+        """From scratch: the rows that the store lacks, and those that it should not have."""
         found: dict[str, Saved] = {}
 
         def compare(difference: Callable[..., Saved], plan: op.Operator, name: str) -> None:
@@ -374,7 +374,7 @@ class Unheld:
     ) -> dict[str, tuple[int, Mapping[Row, int]]]:
         """The relations of a content that differ from their recomputation.
 
-        Of each, how many rows are missing or (with negative weights) too much, and the first of them.
+        For each: how many rows are missing or (with negative weights) superfluous, and the first of them.
         """
         assert isinstance(content, UnheldContent)
         with self._store.scratch() as target, self._data.staging(only_here=True):

@@ -54,7 +54,7 @@ _MORE_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class PreparedUpdate:
-    """An update that is read, with the documents of its LOADs: nothing is left to wait for."""
+    """An update that was read, with the documents of its LOADs: it waits for nothing more."""
 
     operations: Sequence[al.UpdateOperation]
     documents: Documents
@@ -68,7 +68,7 @@ def prepare_update(
     allow_private: bool = False,
     timeout_seconds: float | None = None,
 ) -> PreparedUpdate:
-    """Reads an update and fetches its documents, without a session: this may wait for others.
+    """Reads an update and fetches its documents, without a session: this may wait for the network.
 
     `timeout_seconds` limits the reading, and the fetching of all documents together.
     """
@@ -116,7 +116,7 @@ def documents_of(
 ) -> Documents:
     """Fetches the documents of all LOAD operations, as sources do, before anything else happens.
 
-    A document that is not there when the time is up is a failed LOAD, which SILENT ignores.
+    A document that does not arrive in time is a failed LOAD, which SILENT ignores.
     """
     began = time.monotonic()
     found: dict[NamedNode, Sequence[Statement] | Error] = {}
@@ -181,8 +181,8 @@ def requested_changes(
 ) -> tuple[dict[Quad, int], int]:
     """Returns the quads to insert (+1) and delete (-1), and how many quads the request named.
 
-    `plan_of` plans the WHERE clauses, which may take `timeout_seconds` together. `documents` are the contents
-    for its LOADs. `is_asserted` tells whether a source asserts a quad, so that a request cannot delete it.
+    `plan_of` plans the WHERE clauses, which share `timeout_seconds`. `documents` are the contents for its
+    LOADs. `is_asserted` tells whether a source asserts a quad, so that a request cannot delete it.
     """
     draft = _Draft(quads, is_asserted)
     request = _Request(draft, quads, terms, plan_of, documents, timeout_seconds)

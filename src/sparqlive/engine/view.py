@@ -49,7 +49,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Preview:
-    """The first distinct rows of a view with their multiplicity, and how many distinct rows there are."""
+    """The first distinct rows of a view with their multiplicity, and the number of all distinct rows."""
 
     epoch: int
     row_count: int
@@ -70,7 +70,7 @@ class View(Readable):
         """The person or program that registered the view, if recorded."""
         self.temporary = state.temporary
         self._state_bytes: int | None = None
-        """What the state needed when that was last asked for."""
+        """The size of the state when it was last asked for."""
         self._searched: tuple[int, str | None] = -1, None
         """The last epoch at which a reason for having no rows was searched, and what was found."""
         self._has_warned = False
@@ -187,7 +187,7 @@ class View(Readable):
         return self._searched[1]
 
     def warn_if_empty(self) -> None:
-        """Warns the first time that the view is read without rows and there is a reason."""
+        """Warns the first time that the view is read and has no rows for a known reason."""
         if not self._has_warned and (hint := self.hint) is not None:
             self._has_warned = True
             warn_empty(f"View {self.name!r}", hint)
@@ -236,7 +236,7 @@ class View(Readable):
         return self.preview(count, sys.maxsize if in_order else -1).first
 
     def preview(self, count: int, most_sorted: int) -> Preview:
-        """Returns the first distinct rows, and how many there are; more than `most_sorted` are not sorted."""
+        """Returns the first distinct rows, and the number of all; more than `most_sorted` are not sorted."""
         whole("count", count)
         state = self._state
 
@@ -288,7 +288,7 @@ class View(Readable):
         """Returns the view at an epoch, by default its last one, as a Spark DataFrame; see `to_arrow`.
 
         Of a store, Spark's workers read the files, unless the query has an ORDER BY: then one worker reads
-        the view, in order. The types of columns take a pass over the view; `typed=False` does without.
+        the view, in order. Finding the types of columns takes a pass over the view; `typed=False` avoids it.
         """
         if epoch is not None:
             whole("epoch", epoch)

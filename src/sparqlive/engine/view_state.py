@@ -63,7 +63,7 @@ class ViewState:
         self.columns = Columns(plan, self.terms)
         self.failure: str | None = None
         self.is_wrong = False
-        """Whether it failed because reading found its content wrong, which `repair` computes again."""
+        """Whether it failed because a read found its content wrong; `repair` computes it again."""
         self.choice: tuple[int, Choice] | None = None
         self.follow: Any = None
         """The view's link following (`sources.links.traversal.LinkFollower`), if it has one."""
@@ -148,7 +148,7 @@ class ViewState:
         return listed
 
     def wrong(self) -> ViewFailed:
-        """Marks the view as failed because a row occurs less than never: some earlier delta was wrong."""
+        """Marks the view as failed because a row has a negative weight: an earlier delta was wrong."""
         reason = (
             f"View {self.name!r} is wrong: one of its rows has a negative weight. Run `sparqlive check "
             f"--repair` on its store, or call `repair()` on the session, to compute it again."

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
 
 _WAIT_SECONDS = 0.01
-"""Who captures the last epoch waits so long for the lock, and then looks whether an epoch is carried."""
+"""Lock timeout of `capturing`, before it checks whether an epoch is being carried."""
 _NOT_CARRIED = CarryResult({}, {}, {})
 """An epoch of a session without views."""
 
@@ -66,10 +66,10 @@ class Writer:
     def __init__(self, terms: Terms, spark: Any, bulk: BulkChoice, read_only: bool, memory: int) -> None:
         self.epoch = 0
         self.lock = threading.RLock()
-        """For the store, which has locks of its own; anything else has `reading` and `changing`."""
+        """Only for the store, which has its own locks; all other code uses `reading` and `changing`."""
         self._capturing = threading.Lock()
         self._is_carrying = False
-        """Whether staged changes are carried or written, and none is visible yet. Ends under `_capturing`."""
+        """Whether an epoch is being carried or written, and not yet visible. Cleared under `_capturing`."""
         self.closed = False
         self.read_only = read_only
         self.terms = terms
@@ -157,7 +157,7 @@ class Writer:
             return epoch
 
     def committed(self, number: BatchNumber) -> Epoch | None:
-        """What committing a batch again returns, so that nobody reads it; None if it is new."""
+        """What committing a known batch returns, so that it need not be read; None if it is new."""
         with self.lock:
             self.ensure_open()
             return self.unchanged() if self._knows(number) else None
@@ -209,7 +209,7 @@ class Writer:
         registry, temporary = self.views.registry, self.views.temporary
         self.quads.stage(changes)
         try:
-            self._is_carrying = True  # others can capture the last epoch
+            self._is_carrying = True  # from now on, others can capture the last epoch
             try:
                 carried = self.strategies.carry(registry, changes, batch.strategy)
                 if files is not None and self.strategies.has_spark_setting:
@@ -253,14 +253,14 @@ class Writer:
             self.quads.count(files.inserted, files.deleted)
             self.persistence.data.committed_files()
         if files.are_base and not self.strategies.has_spark_setting:
-            self.persistence.data.map_ahead()  # those of Spark may be larger than what one machine maps
+            self.persistence.data.map_ahead()  # Spark's files may be larger than what one machine can map
         self.net_changes.forget()
 
     @contextmanager
     def _carry_unheld(
         self, changes: Sequence[Change], batch: Batch, carried: CarryResult
     ) -> Iterator[Outcome]:
-        """Carries an epoch to the contents that stay in the store; their files are there during the block."""
+        """Carries an epoch to the contents that stay in the store; their files exist during the block."""
         from sparqlive.bulk.in_store import Changes
         from sparqlive.engine.unheld import changes_in
 
@@ -330,11 +330,11 @@ class Writer:
 
     @contextmanager
     def read_by_workers(self, parse: Parse, graph: str | None = None) -> Iterator[ChangeFiles]:
-        """Context that has the lock, with the changes that workers found as of now.
+        """Context under the lock, with the changes that workers found in the current state.
 
-        `parse` has workers put down parts (see `bulk/ingest/effective.py`): quads to insert, or changes with
+        `parse` has workers write parts (see `bulk/ingest/effective.py`): quads to insert, or changes with
         weights, of which the last one of a quad counts. `graph` is the canonical text of a graph for quads of
-        the unnamed graph. Only in a store, and not while other sources assert quads.
+        the unnamed graph. Works only in a store, and only while no other source asserts quads.
         """
         self.ensure_open()
         assert self.persistence is not None
@@ -409,17 +409,17 @@ class Writer:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Context in which shared state changes as a whole: beside no epoch, and without interrupts."""
+        """Context in which shared state changes as a whole: no epoch runs, and interrupts wait."""
         with self.lock, uninterrupted:
             yield
 
     @contextmanager
     def capturing(self) -> Iterator[bool]:
-        """Context in which snapshots can be taken of quads and of contents, all of one epoch; for a moment.
+        """Context in which snapshots of quads and contents can be taken, all of one epoch; for a moment.
 
-        Has the lock, or, while another thread carries an epoch under it, the epoch before. Yields whether
-        that is so: then only of quads, and of contents that are `capturable`. The lock must
-        not be taken inside.
+        Takes the lock and yields False. If another thread is carrying an epoch, yields True without the lock:
+        then only quads, and contents that are `capturable`, can be captured, as of the epoch before. The
+        block must not take the lock.
         """
         while not self.lock.acquire(timeout=_WAIT_SECONDS):
             with self._capturing:
