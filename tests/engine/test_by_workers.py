@@ -16,6 +16,7 @@ import sparqlive
 from sparqlive.bulk.ingest import lines
 from sparqlive.bulk.ingest.effective import Known, Parse, Reading
 from sparqlive.bulk.ingest.workers import Here, Processes
+from sparqlive.engine.incoming import read_by_workers
 from sparqlive.engine.writer import Writer
 from sparqlive.rdf import change_columns
 from sparqlive.rdf.change_columns import TextBatch, read_batches
@@ -125,13 +126,12 @@ def test_loads_between_other_epochs(session: sparqlive.Session, tmp_path: Path) 
 def test_tables(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of several changes of a quad, the last one counts, as in this process."""
     expected, calls = set(session.quads()), list[Parse]()
-    original = Writer.read_by_workers
 
-    def count(self: Writer, parse: Parse, *given: Any, **named: Any) -> Any:
+    def count(writer: Writer, parse: Parse, *given: Any, **named: Any) -> Any:
         calls.append(parse)
-        return original(self, parse, *given, **named)
+        return read_by_workers(writer, parse, *given, **named)
 
-    monkeypatch.setattr(Writer, "read_by_workers", count)
+    monkeypatch.setattr("sparqlive.engine.changes.read_by_workers", count)
     new = quads_of(orders(range(10, 40)))
     epoch = session.load(table_of(sorted(new, key=str) * 2))
     assert (epoch.inserted, epoch.ignored) == (len(new - expected), len(new & expected))

@@ -19,6 +19,7 @@ from pyoxigraph import DefaultGraph, NamedNode, Quad, Triple
 from sparqlive.engine.batches import Batch, BatchNumber, with_weight
 from sparqlive.engine.carry import Strategy
 from sparqlive.engine.epoch import Epoch
+from sparqlive.engine.incoming import read_by_workers
 from sparqlive.engine.writer import Writer
 from sparqlive.errors import Unsupported
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
@@ -111,7 +112,7 @@ def _load_by_workers(
 
     begun = time.perf_counter()
     documents = Documents(writer.strategies.workers()[0], paths, on_error)
-    with writer.read_by_workers(documents, None if graph is None else graph_text(graph)) as files:
+    with read_by_workers(writer, documents, None if graph is None else graph_text(graph)) as files:
         files = replace(files, rejected=documents.rejected)
         return writer.commit(Batch(number=number, files=files, begun=begun))
 
@@ -138,7 +139,7 @@ def commit_by_workers(
 
     begun = time.perf_counter()
     try:
-        with writer.read_by_workers(parse, graph) as files:
+        with read_by_workers(writer, parse, graph) as files:
             batch = Batch((), (), strategy, number, files=files, counts_each=counts_each, begun=begun)
             return writer.commit(batch)
     except UnusualTextError:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sparqlive.bulk.ingest.effective import ChangeFiles, Parse, Reading
-    from sparqlive.bulk.ingest.workers import Workers
     from sparqlive.engine.persistence import Persistence
+    from sparqlive.engine.writer import Writer
 
 
 _TRIES = 3
 """Optimistic attempts before taking the lock."""
 
 
-class Incoming:
+class _Incoming:
     """Changes that workers read, on their way into a store.
 
     They are found without the lock, in a state of the store; they can be committed if it has not changed.
@@ -64,17 +64,26 @@ class Incoming:
 
 
 @contextmanager
-def reading(
-    persistence: Persistence, workers: Workers, parse: Parse, graph: str | None
-) -> Iterator[Incoming]:
-    """Context for an epoch that workers read; see `bulk/ingest/effective.py`. It needs no lock."""
+def read_by_workers(writer: Writer, parse: Parse, graph: str | None = None) -> Iterator[ChangeFiles]:
+    """Context under the lock, with the changes that workers found in the current state.
+
+    `parse` has workers write parts (see `bulk/ingest/effective.py`): quads to insert, or changes with
+    weights, of which the last one of a quad counts. `graph` is the canonical text of a graph for quads of
+    the unnamed graph. Works only in a store, and only while no other source asserts quads.
+    """
     from sparqlive.bulk.ingest.effective import SCRATCH, Reading
 
+    writer.ensure_open()
+    persistence, (workers, _) = writer.persistence, writer.strategies.workers()
+    assert persistence is not None
     place = persistence.store.place
     with persistence.store.attempt() as folder:
-        incoming = Incoming(persistence, Reading(workers, parse, graph, place, folder), f"{folder}/{SCRATCH}")
+        incoming = _Incoming(
+            persistence, Reading(workers, parse, graph, place, folder), f"{folder}/{SCRATCH}"
+        )
         try:
-            yield incoming
+            with incoming.found(writer.lock) as files:
+                yield files
         finally:
             if not incoming.is_closed:  # otherwise a commit may have named the files
                 with suppress(OSError):

@@ -37,7 +37,6 @@ from sparqlive.engine.carry import (
 from sparqlive.engine.deferred import Refresher
 from sparqlive.engine.epoch import Deltas, Epoch
 from sparqlive.engine.export import BulkData
-from sparqlive.engine.incoming import reading
 from sparqlive.engine.net_changes import NetChanges
 from sparqlive.engine.results import Delta
 from sparqlive.engine.sweeping import Sweeper
@@ -53,7 +52,7 @@ from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
-    from sparqlive.bulk.ingest.effective import ChangeFiles, Parse
+    from sparqlive.bulk.ingest.effective import ChangeFiles
     from sparqlive.engine.persistence import Persistence
 
 _WAIT_SECONDS = 0.01
@@ -328,21 +327,6 @@ class Writer:
         for observer in self._observers:
             observer(epoch)
 
-    @contextmanager
-    def read_by_workers(self, parse: Parse, graph: str | None = None) -> Iterator[ChangeFiles]:
-        """Context under the lock, with the changes that workers found in the current state.
-
-        `parse` has workers write parts (see `bulk/ingest/effective.py`): quads to insert, or changes with
-        weights, of which the last one of a quad counts. `graph` is the canonical text of a graph for quads of
-        the unnamed graph. Works only in a store, and only while no other source asserts quads.
-        """
-        self.ensure_open()
-        assert self.persistence is not None
-        workers, _ = self.strategies.workers()
-        found = reading(self.persistence, workers, parse, graph)
-        with found as incoming, incoming.found(self.lock) as files:
-            yield files
-
     def _commit_files(self, batch: Batch, files: ChangeFiles) -> Epoch:
         """Commits changes that workers wrote."""
         assert self.persistence is not None
@@ -358,7 +342,7 @@ class Writer:
 
     @property
     def can_read_by_workers(self) -> bool:
-        """Whether workers can find the changes of a batch: see `read_by_workers`."""
+        """Whether workers can find the changes of a batch: see `engine/incoming.py`."""
         is_alone = not self.assertions and not self._witnesses
         return self.persistence is not None and not self.read_only and is_alone
 
