@@ -164,7 +164,7 @@ def _check_by_backends(writer: Writer, view: ViewState) -> tuple[str, ...]:
 
 
 def _in_store(view: ViewState, content: Materialization, writer: Writer) -> Materialization | None:
-    """A content as it is in the store, if it stays there, or if memory has no room for two of it."""
+    """The stored form of a content that is not held, or that memory has no room to hold twice."""
     unheld, budget = writer.views.unheld, writer.budget
     if not content.is_held:
         return content

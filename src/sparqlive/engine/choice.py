@@ -61,7 +61,7 @@ def choose(work: Work, backend: str | None, tuning: Tuning) -> tuple[Way, str]:
 
 
 def way_of(strategy: str, work: Work, backend: str | None, tuning: Tuning) -> Way:
-    """The way to run a requested strategy. A rebuild runs in this process if it reads little."""
+    """The way to run a requested strategy. A rebuild that reads little runs in this process."""
     if strategy == "rebuild":
         reads_little = backend is None or work.quads + work.changed <= work.most_live(backend, tuning)
         return Way("rebuild", None if reads_little else backend)

@@ -117,7 +117,7 @@ def _sentence(reasons: Reasons) -> str | None:
 
 
 def _below_totals(plan: op.Operator) -> tuple[op.Operator, bool]:
-    """What the totals of a plan are of, and that it has some; or the plan.
+    """The part below a plan's totals, and True; without totals, the plan and False.
 
     Totals are groups without keys; one such group exists even without solutions.
     """

@@ -38,17 +38,17 @@ class BulkData:
         self._terms: pa.Table | None = None
         """The dictionary's single entries that are in no file."""
         self._counted = 0
-        """How many of the dictionary's single entries were read for `_terms`."""
+        """The number of the dictionary's single entries that `_terms` has read."""
         self._columns: dict[TermColumns, pa.Table] = {}
         """The dictionary's entries by columns, those that are in no file."""
         self._basis: tuple[int, tuple[str, ...]] | None = None
-        """The moves of the dictionary and the files that `_terms` belongs to."""
+        """The state that `_terms` belongs to: the number of the dictionary's moves, and the files."""
         self._left: tuple[Mapping[int, str], list[TermColumns]] | None = None
         self._term_files: dict[str, pa.Table] = {}
         """The terms of a store's files, which never change, in mapped memory."""
 
     def attach(self, stored: StoredData) -> None:
-        """Takes quads and terms from a store from now on."""
+        """Reads quads and terms from a store from now on."""
         self._stored = stored
 
     @property
@@ -77,7 +77,7 @@ class BulkData:
         return sources
 
     def stored(self, name: str) -> StoredRelation | None:
-        """What the store has of a relation."""
+        """The rows of a relation in the store; None if it has none."""
         from sparqlive.bulk.stored_rows import StoredRelation
 
         if self._stored is None or not self._stored.store.catalog.has(name):
@@ -132,7 +132,7 @@ class BulkData:
 
 
 class _TemporaryStore:
-    """The quads and terms of a session in memory, written to files, and the changes after that."""
+    """The quads and terms of a session in memory, written to files, and later changes."""
 
     def __init__(self, quads: Quads, dictionary: Dictionary) -> None:
         from sparqlive.store.store import Store  # imported late because it is slow to import

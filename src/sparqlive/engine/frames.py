@@ -69,7 +69,7 @@ def frames_of(
 def column_names(
     frame: Any, mapping: object, op: str | None = None, order: str | None = None
 ) -> Sequence[str]:
-    """The names of a frame's columns; of Spark's, also of what it finds by other names."""
+    """The names of a frame's columns; for a Spark frame, also other names that it resolves to columns."""
     if not is_spark_frame(frame):
         return names_of(frame)
     from sparqlive.bulk.backends.spark.columns import Columns
@@ -101,7 +101,7 @@ def apply_frames(
 
 
 def _writes_runs(writer: Writer, strategy: Strategy) -> bool:
-    """Whether workers can write the runs of a store that has none yet."""
+    """Whether workers can write runs into a store that has none yet."""
     return writer.persistence is not None and strategy == "auto" and writer.is_blank
 
 
@@ -110,7 +110,7 @@ def _in_process(given: Any, meaning: FrameColumns) -> Any:
 
 
 def _parse_of(writer: Writer, read: Sequence[Given]) -> Parse | None:
-    """How workers get what is given: from files that they wrote, or from large tables; None: they do not."""
+    """How workers read the data: from files that they wrote, or from large tables; None: they do not."""
     from sparqlive.bulk.ingest.lines import Lines
     from sparqlive.bulk.ingest.parts import PartWriter
 

@@ -108,7 +108,7 @@ def _check_names(store: Store, runs: Iterable[RunFile], texts: Mapping[int, str]
 
 
 class Documents:
-    """Has workers read documents into parts (`Parse`). `rejected`: how much was left out."""
+    """Has workers read documents into parts (`Parse`). `rejected` counts what they skipped."""
 
     def __init__(self, workers: Workers, paths: Sequence[str], on_error: OnError) -> None:
         from sparqlive.bulk.ingest.documents import find_documents

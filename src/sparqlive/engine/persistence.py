@@ -267,7 +267,7 @@ class Persistence:
     ) -> int:
         """Writes a recomputed content. Returns where its history starts: now, or `since` if rows stay.
 
-        `deferred`: of a deferred view, which may be at another epoch now.
+        `deferred`: the deferred view's state, whose epoch may have changed.
         """
         commit = self._contents(content, epoch, damaged)
         forgotten = {*commit.forgotten, *(damaged & all_names(content)), *self._left_over(content)}
@@ -291,7 +291,7 @@ class Persistence:
         return {name for name in self._catalog.bases() if name.partition("/")[0] in keys} - names
 
     def _contents(self, content: Materialization, epoch: int, new: Set[str]) -> Commit:
-        """The relations of a content that are new or not in the store, ready to be committed."""
+        """The relations of a content that are new or not in the store, ready to commit."""
         fresh = {
             key: (width, rows)
             for key, width, rows in content.relations()
@@ -350,7 +350,7 @@ class Persistence:
         return catalog.change_epochs(base.epoch) <= seen
 
     def trust_refreshes(self) -> None:
-        """Records that no refresh is missing: deferred views were computed again where one may be."""
+        """Records that no refresh is missing: deferred views that may lack one were computed again."""
         if self._catalog.meta(REFRESHES) is None:
             with self._catalog.transaction():
                 self._catalog.set_meta(REFRESHES, "1")

@@ -170,7 +170,7 @@ class StoredData:
             yield
 
     def files_of_terms(self, folder: str) -> list[RunFile]:
-        """Files with all terms; those that are in none yet are written to a folder."""
+        """Files with all terms; terms that are in no file yet are written to a folder."""
         pairs, columns, _ = self._dictionary.journal()
         terms = TermColumns.together([TermColumns.of([*self.store.catalog.terms(), *pairs]), *columns])
         self.store.place.make(folder)
@@ -205,7 +205,7 @@ class StoredData:
 
 
 def _changes(rows: Column, column_rows: int) -> Sequence[Change]:
-    """The changes of an epoch, which are distinct and change something; many of them as sorted columns."""
+    """The changes of an epoch, distinct and effective; many of them as sorted columns."""
     if len(rows) < column_rows:
         return [(s, p, o, g, w) for s, p, o, g, w in rows.tolist()]
     subjects, predicates, objects, graphs, _ = rows.T

@@ -63,10 +63,10 @@ class UnheldContent(Materialization):
         compiler = Compiler(self.stored_plan, Quads(terms.tuning), terms)
         operators = {number: compiler.nodes[number].operator for number in compiler.states}
         self.totals: dict[op.Group, str] = {}
-        """The groups that follow from totals, with the names of these."""
+        """The groups that follow from totals, with the names of the totals."""
         self.states: dict[op.Keeping, str] = {}
-        """The operators with state, the lowest first, with the names of its rows: those of its source, of
-        groups with totals those that the totals leave out."""
+        """The operators with state, the lowest first, with the names of their rows: those of the source;
+        for groups with totals, the rows that the totals leave out."""
         self.source_names: dict[op.Keeping, str] = {}
         """The names under which their sources are written, even if they are not kept."""
         for number, operator in operators.items():
@@ -186,7 +186,7 @@ class Unheld:
     # Computing
 
     def _in_store(self, way: FileBackend, target: Target, changes: Changes = NO_CHANGES) -> InStore:
-        """For the deltas of an epoch, or for first contents."""
+        """The executor on files, for the deltas of an epoch or for first contents."""
         dictionary, data = self._terms.dictionary, self._data
         terms = StoreTerms(
             dictionary.id_of,
