@@ -1,9 +1,9 @@
-"""Joins: compatible solutions with multiplied weights, and the order in which parts are joined.
+"""Evaluates joins: compatible solutions with multiplied weights, and the order in which parts are joined.
 
 Variables that both sides always bind are plain keys. For a variable that may be unbound, each side offers the
 keys that its schema can match: its value, "the other side has none" (0) and, if it has a value, "you have
-none" (1, an id that no variable is ever bound to). Each compatible pair matches in exactly one of them. So
-the split by schema (§4.5.3 of the counting paper) is one equi-join, without a disjunction and without
+none" (1, an id that no variable is ever bound to). Each compatible pair matches in exactly one of them. The
+split by schema (§4.5.3 of the counting paper) thus becomes one equi-join, without a disjunction and without
 evaluating a side once per schema.
 """
 
@@ -38,7 +38,7 @@ def outward(
     needed: frozenset[Var],
     keys: Keys | None = None,
 ) -> Solutions:
-    """The product of `start` and the factors, joined from it (or from the keys) outward.
+    """Joins `start` (or the keys) with the factors, outward.
 
     Variables that are not read later are summed away before the next join, unless few rows are expected.
     """
@@ -66,7 +66,7 @@ def outward(
 
 
 def _where_joined(running: Solutions, plan: op.Operator) -> Solutions:
-    """The same rows, where the next join needs them: their sum then finds there what it sums, too."""
+    """Distributes the rows as the next join needs them, so that their sum needs no second shuffle."""
     keys = [column(v) for v in running.variables if v in running.always and v in plan.always]
     return running.of(running.frame.distributed(*keys)) if keys else running
 
@@ -79,7 +79,7 @@ def _part(
     wanted: frozenset[Var],
     keys: Keys | None,
 ) -> Solutions:
-    """A factor, restricted by what is there already; a leaf that is scanned, by the join itself."""
+    """Evaluates a factor, restricted by the rows so far; a scanned leaf is restricted by the join itself."""
     reached = keys_of(running).only(plan.pushable) if running is not None and running.small else None
     if reached is not None and not plan.children and evaluation.quads.lookup is None:
         return evaluation.content(plan, state, wanted, None)
@@ -88,7 +88,7 @@ def _part(
 
 
 def join(left: Solutions, right: Solutions, extras: Sequence[str] = ()) -> Solutions:
-    """Left and right solutions that are compatible. `extras`: further columns of either side to keep."""
+    """Joins compatible left and right solutions. `extras`: further columns of either side to keep."""
     both = [v for v in left.variables if v in right.variables]
     hard = [column(v) for v in both if v in left.always and v in right.always]
     soft = [v for v in both if v not in left.always or v not in right.always]
@@ -105,7 +105,7 @@ def join(left: Solutions, right: Solutions, extras: Sequence[str] = ()) -> Solut
 
 
 def _right_side(right: Solutions, both: list[Var], soft: list[Var], extras: Sequence[str]) -> Frame:
-    """The right columns under names that the left side does not have, but for plain keys."""
+    """Renames the right columns so that they differ from the left ones, except for plain keys."""
     columns = [f"{column(v)} AS r_{column(v)}" if v in soft else column(v) for v in right.variables]
     columns += [f"{text(v)} AS r_{text(v)}" if v in both else text(v) for v in right.texts]
     own = [name for name in extras if name in right.frame.columns]
@@ -113,7 +113,7 @@ def _right_side(right: Solutions, both: list[Var], soft: list[Var], extras: Sequ
 
 
 def _left_keys(frame: Frame, left: Solutions, right: Solutions, variable: Var, key: str) -> Frame:
-    """The left rows with the keys that they offer for a variable that may be unbound."""
+    """Adds the keys that left rows offer for a variable that may be unbound."""
     name = column(variable)
     value = f"if({name} = {ZERO}, {ONE}, {name})"
     if variable in right.always:
@@ -169,7 +169,7 @@ def _text(left: Solutions, right: Solutions, variable: Var) -> str:
 
 
 def _has_own_text(left: Solutions, right: Solutions, variable: Var) -> bool:
-    """Whether the side that gives the value tells its term; where both may, both must."""
+    """Returns whether the side that gives the value has its term; if either side may, both must have it."""
     sides = [side for side in (left, right) if variable in side.variables]
     if any(variable in side.own_text and variable in side.always for side in sides):
         return True

@@ -1,13 +1,12 @@
-"""Operators that keep their source's rows by key: groups, windows, closures.
+"""Evaluates operators that store their source's rows by key: groups, windows, closures.
 
-The rows of one key come together in a Python worker, which runs the operator's own definition over them. For
-a change that is done for the keys that it touches only, over the rows before and over those after it, and the
+A Python worker gathers the rows of one key, and runs the operator's own definition over them. For a change,
+it does so only for the keys that the change touches, over the rows before and the rows after it; the
 difference is the operator's change (the rule `Redone`). Groups follow from totals where they can.
 
-An operator of this kind has a module of its name with a `redo`: SQL where it has a way to, and `by_python`
-with a `Definition` for the rest, or for all of it. What a definition runs must be what live runs, on ids and
-values, and it is pickled: it holds columns and constants, not the plan. Invariant: over no rows an operator
-has no rows.
+The module of such an operator has a `redo`: SQL where SQL can do it, and `by_python` with a `Definition` for
+the rest, or for everything. A definition must run the same code as live, on ids and values. It is pickled, so
+it holds columns and constants instead of the plan. Invariant: over no rows an operator has no rows.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 Redo: TypeAlias = "Callable[[Evaluation, Any, Solutions | None, Solutions], Solutions]"
-"""An operator's rows over those after a change, minus its rows over those before it, if any."""
+"""Computes an operator's rows after a change, minus its rows before it, if there are any."""
 
 
 def content(
@@ -52,7 +51,7 @@ def content(
 def change(
     redo: Redo, evaluation: Evaluation, operator: op.Keyed, changed: Solutions, some: Frame | None = None
 ) -> Solutions:
-    """Of some keys, or of all that the change touches."""
+    """Computes the change of some keys, or of all keys that the change touches."""
     keys = [column(v) for v in operator.keys]
     more = changed if some is None else changed.of(semi(changed.frame, some, keys))
     old = evaluation.before(operator, keys_of(more).only(operator.keys))
@@ -68,7 +67,7 @@ def change(
 def by_python(
     evaluation: Evaluation, operator: op.Keyed, definition: Definition, source: Solutions
 ) -> Solutions:
-    """What the definition makes of rows `before_and_after` a change, in Python workers."""
+    """Runs the definition over rows `before_and_after` a change, in Python workers."""
     frame = with_terms(evaluation, source, definition.read)
     texts = {v: text(v) for v in source.texts} | {v: f"a_{n}" for n, v in enumerate(definition.read)}
     given = [*source.ids, *(texts.get(v, "CAST(NULL AS STRING)") for v in source.variables)]
@@ -83,7 +82,7 @@ def by_python(
     return _solutions(operator, definition, source).of(made.select(*columns))
 
 
-# What comes out: an id for what the source has, a text for what is computed
+# Results: ids for terms of the source, texts for computed terms
 
 
 def _names(variables: tuple[Var, ...]) -> list[str]:
@@ -124,7 +123,7 @@ def _solutions(operator: op.Keyed, definition: Definition, source: Solutions) ->
 def _worker(
     definition: Definition, width: int, names: Sequence[str], constants: Mapping[int, str]
 ) -> Callable[[pa.Array], pa.Array]:
-    """A function from lists of source rows, one a key, to lists of the operator's rows.
+    """Returns a function from lists of source rows, one per key, to lists of the operator's rows.
 
     The columns of a source row are the ids of its variables, their texts, and its weights before and after.
     """
@@ -152,7 +151,7 @@ def _worker(
 
 
 def _texts_by_id(ids: Sequence[Sequence[int]], texts: Sequence[Sequence[str | None]]) -> dict[int, str]:
-    """The texts of ids, where they are given."""
+    """Returns the texts of ids that have one."""
     return {
         number: known
         for numbers, words in zip(ids, texts, strict=True)

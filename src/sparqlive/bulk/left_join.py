@@ -1,4 +1,4 @@
-"""OPTIONAL: ΔA ⟕ B from the left, A' ⋈ (ΔB + flips) from the right."""
+"""Evaluates OPTIONAL: ΔA ⟕ B from the left, A' ⋈ (ΔB + flips) from the right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def tested(
     evaluation: Evaluation, operator: op.LeftJoin, left: Solutions, state: State, needed: frozenset[Var]
 ) -> Solutions:
-    """Each left solution with its right matches, or alone."""
+    """Returns each left solution with its right matches, or alone."""
     wanted = (needed | two_sided.read_by(operator)) & frozenset(operator.right.variables)
     right = two_sided.right_of(evaluation, operator, left, state, wanted)
     if operator.flip_keys is not None:
@@ -35,10 +35,10 @@ def tested(
 
 
 def _by_outer_join(left: Solutions, right: Solutions) -> Solutions:
-    """Spark's outer join, where the shared variables are always bound; what it leaves NULL is unbound."""
+    """Uses an outer join, if the shared variables are always bound; NULLs become unbound."""
     shared = [column(v) for v in left.variables if v in right.variables]
     new = [v for v in right.variables if v not in left.variables]
-    # A text of a shared variable is the left side's or none: the id is the same.
+    # The text of a shared variable is the left side's or missing: the id is the same.
     texts = [text(v) for v in new if v in right.texts]
     other = right.frame.select(*shared, *map(column, new), *texts, f"{WEIGHT} AS r_{WEIGHT}")
     joined = left.frame.join(other.broadcast(right.small), shared, "LEFT")
@@ -59,7 +59,7 @@ def _by_outer_join(left: Solutions, right: Solutions) -> Solutions:
 
 
 def from_right(evaluation: Evaluation, operator: op.LeftJoin, changed: Solutions) -> Solutions:
-    """A' ⋈ (ΔB + flips): the left side is read once, with the changed matches and alone where a key flips."""
+    """Computes A' ⋈ (ΔB + flips): reads the left side once, for matches that change and keys that flip."""
     keys = operator.flip_keys
     if keys is None:
         sign = f"{WEIGHT} * (o - n) AS {WEIGHT}"

@@ -1,4 +1,4 @@
-"""EXISTS inside an expression: a hidden boolean on each left solution."""
+"""Evaluates EXISTS inside an expression: a hidden boolean on each left solution."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def tested(
     evaluation: Evaluation, operator: op.Mark, left: Solutions, state: State, needed: frozenset[Var]
 ) -> Solutions:
-    """The left solutions, each with whether it has a match."""
+    """Marks each left solution with whether it has a match."""
     right = two_sided.right_of(evaluation, operator, left, state)
     matches, columns = two_sided.matched(evaluation, operator, left, right)
     flags = matches.distinct().select("*", "true AS found").broadcast(right.small or left.small)
@@ -34,7 +34,7 @@ def tested(
 
 
 def from_right(evaluation: Evaluation, operator: op.Mark, changed: Solutions) -> Solutions:
-    """A' ⋈ flips: a flipped left solution leaves with its old mark and enters with the new one."""
+    """Computes A' ⋈ flips: a flipped left solution leaves with its old mark and enters with the new one."""
     keys = operator.flip_keys
     if keys is None:
         flipped = two_sided.whole_row_flips(evaluation, operator, changed, (WEIGHT, "o", "n"))[1]

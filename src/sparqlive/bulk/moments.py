@@ -1,6 +1,6 @@
-"""Parts of dates and times in SQL, from their instant and timezone; the calendar is that of `sparql.moments`.
+"""Writes parts of dates and times in SQL, from instant and timezone, with the calendar of `sparql.moments`.
 
-An instant that does not fit in microseconds of 64 bits is a doubt.
+An instant that does not fit in 64-bit microseconds is a doubt.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from sparqlive.sparql.values import DATE, DATETIME, TIME
 
 _DAY = number(86_400 * 10**6)
 _CYCLE = number(146_097)
-"""Days of 400 years."""
+"""Number of days in 400 years."""
 _CYCLES = 1_000
-"""Added so that no number of days is negative."""
+"""Number of 400-year cycles to add, so that no number of days is negative."""
 _DATES, _CLOCKS, _ALL = (DATETIME, DATE), (DATETIME, TIME), (DATETIME, DATE, TIME)
 
 PARTS = ("YEAR", "MONTH", "DAY", "HOURS", "MINUTES", "SECONDS", "TZ")
 
 
 def part(name: str, operand: Operand, writing: Writing) -> Operand:
-    """One of `PARTS`; an error if the term has no such part."""
+    """Writes one of `PARTS`; an error if the term has no such part."""
     kinds = _DATES if name in ("YEAR", "MONTH", "DAY") else _CLOCKS if name != "TZ" else _ALL
     has_part = f"{operand.kind} IN ({', '.join(f'{kind:d}' for kind in kinds)})"
     if name == "TZ":
@@ -44,7 +44,7 @@ def part(name: str, operand: Operand, writing: Writing) -> Operand:
 
 
 def _date_part(name: str, midnight: str, writing: Writing) -> str:
-    """By the days of a year that starts in March, as in `sparql.moments`."""
+    """Counts the days of a year that starts in March, as `sparql.moments` does."""
     step, quotient = writing.step, writing.dialect.quotient
     days = step(f"{quotient(midnight, _DAY)} + {number(719_468)} + {_CYCLE} * {_CYCLES}")
     rest = step(f"{days} % {_CYCLE}")

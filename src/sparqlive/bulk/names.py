@@ -1,4 +1,4 @@
-"""Leaves without a quad pattern: graph names, and the nodes of a graph."""
+"""Evaluates leaves without a quad pattern: graph names, and the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def content(
 
 
 def change(evaluation: Evaluation, leaf: Counted) -> Solutions:
-    """Names and nodes are there while a quad has them: the sign changes of their counts."""
+    """Computes the sign changes of the counts: a name or node exists while a quad has it."""
     changed = _occurrences(evaluation, leaf, State.DELTA, None)
     old = _occurrences(evaluation, leaf, State.OLD, Keys(changed.frame, changed.variables, changed.small))
     return changed.of(distinct.signs(changed, old))
 
 
 def _occurrences(evaluation: Evaluation, leaf: Counted, state: State, keys: Keys | None) -> Solutions:
-    """A row for each quad that has the name, and for each place of a quad that has the node."""
+    """Makes a row for each quad with the name, and for each position of a quad that has the node."""
     quads = evaluation.quads
     frame = quads.of(state, leaf.graph, None)
     name = f"g AS {column(leaf.graph.variable)}" if isinstance(leaf.graph, op.NamedGraphs) else None

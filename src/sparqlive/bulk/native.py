@@ -1,10 +1,10 @@
-"""Writes expressions as SQL where the result is the same as in Python; others run as Arrow functions.
+"""Writes expressions as SQL where SQL gives the same result as Python; others run as Arrow functions.
 
 Over ids alone: BOUND, sameTerm, equality with an IRI, IF, COALESCE, copies and constants. Over typed columns:
 comparisons and IN (`comparison`), numbers (`arithmetic`), strings (`strings`), parts of dates (`moments`),
 effective boolean values, tests of kinds, languages and datatypes. NULL is SPARQL's error: both logics have
-the same truth tables. What depends on the row, such as whether a number fits, is a doubt: Python decides
-these rows.
+the same truth tables. A condition that depends on the row, such as whether a number fits, is a doubt: Python
+decides the rows in doubt.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _NEGATIVE_ZERO = "CAST('-0.0' AS DOUBLE)"
 class Native:
     """Writes expressions over the columns of a source.
 
-    read: the typed columns that what was written needs. doubts: conditions of rows that Python decides.
+    read: the typed columns that the written expressions need. doubts: conditions of rows that Python decides.
     """
 
     def __init__(self, evaluation: Evaluation, source: Solutions) -> None:
@@ -83,17 +83,17 @@ class Native:
 
     @property
     def doubt(self) -> str:
-        """Whether a row is left to Python: never NULL."""
+        """Whether Python decides a row: never NULL."""
         return f"coalesce({' OR '.join(f'({doubt})' for doubt in self.doubts)}, false)"
 
     def frame(self) -> Frame:
-        """The source's columns, and beside them all that what was written reads."""
+        """Returns the source's columns, and all columns that the written expressions read."""
         return self._writing.with_steps(with_types(self._evaluation, self._source, self.read))
 
     # Truth values
 
     def condition(self, expression: Expression) -> str | None:
-        """The effective boolean value, NULL for an error; None if there is no SQL for it."""
+        """Writes the effective boolean value, NULL for an error; None if SQL cannot express it."""
         test = self._test(expression)
         if test is not None:
             return test
@@ -101,7 +101,7 @@ class Native:
         return None if operand is None else f"CAST({operand.cell('truth')} AS BOOLEAN)"
 
     def _test(self, expression: Expression) -> str | None:
-        """Of what is a truth value by itself."""
+        """Writes an expression whose value is always a truth value."""
         if not isinstance(expression, Call):
             return None
         match expression.name, expression.arguments:
@@ -147,14 +147,14 @@ class Native:
         return found if name == "IN" else f"(NOT {found})"
 
     def _equality(self, sign: str, left: Expression, right: Expression) -> str | None:
-        """An IRI equals nothing but itself (§17.4.1.7), so its id decides."""
+        """Compares by id with an IRI, which equals nothing but itself (§17.4.1.7)."""
         one, other = self.value(left), self.value(right)
         if one is None or other is None:
             return None
         return f"(nullif({one}, {ZERO}) {sign} nullif({other}, {ZERO}))"
 
     def _tag(self, variable: Var) -> str:
-        """What LANG answers; NULL for an error. A literal with a base direction is among the others."""
+        """Writes LANG; NULL for an error, also for a literal with a base direction."""
         kind, tag = self._cell(variable, "kind"), self._cell(variable, "language")
         self.doubts.append(f"{kind} = {OTHER:d}")
         return f"CASE WHEN {kind} <= {ILL_TYPED:d} THEN coalesce({tag}, '') END"
@@ -170,7 +170,7 @@ class Native:
         return f"({tag} = {text(sought)}{longer})"
 
     def _datatype(self, left: Expression, right: Expression) -> str | None:
-        """DATATYPE(?x) = <iri>: the text of a literal ends in its datatype."""
+        """Writes DATATYPE(?x) = <iri>: the text of a literal ends in its datatype."""
         match left, right:
             case Call("DATATYPE", (Var() as variable,)), Constant(NamedNode() as datatype):
                 pass
@@ -188,10 +188,10 @@ class Native:
             test = self._dialect.ends_with(self._cell(variable, TEXT), ending)
         return f"(CASE WHEN {kind} <= {ILL_TYPED:d} THEN {test} END)"
 
-    # Terms by their columns
+    # Terms by typed columns
 
     def text(self, expression: Expression) -> str | None:
-        """The canonical text of the expression's value, NULL for an error; None if there is no SQL for it."""
+        """Writes the canonical text of an expression's value, NULL for an error; None without SQL for it."""
         operand = self._operand(expression)
         return None if operand is None else operand.cell(TEXT)
 
@@ -264,7 +264,7 @@ class Native:
         return Operand(cell, column(variable))
 
     def _characters(self, variable: Var) -> str:
-        """The characters of a string; NULL for any other term."""
+        """Writes the characters of a string; NULL for any other term."""
         self._need(variable, "content", "language", TEXT)
         kind = self._cell(variable, "kind")
         simple = f"WHEN {kind} = {STRING:d} THEN {string_content(variable)}"
@@ -272,7 +272,7 @@ class Native:
         return self._writing.step(f"CASE {simple} {tagged} END")
 
     def _lexical(self, variable: Var) -> Operand:
-        """STR: an IRI without its brackets, a literal's form between its quotes, where it has no escapes."""
+        """Writes STR: an IRI without brackets, or the quoted form of a literal without escapes."""
         kind, term = self._cell(variable, "kind"), self._cell(variable, TEXT)
         is_other = f"{kind} NOT IN ({STRING:d}, {LANGSTRING:d}, {IRI:d}, {BLANK:d})"
         self.doubts.append(f"{is_other} AND contains({term}, {self._dialect.text(chr(92))})")
@@ -284,7 +284,7 @@ class Native:
         return string_operand(self._writing.step(form), None, self._writing)
 
     def _datatype_of(self, variable: Var) -> Operand:
-        """DATATYPE: what follows the last quote of a literal. With a base direction there is no datatype."""
+        """Writes DATATYPE: the text after the last quote of a literal; none with a base direction."""
         kind, term = self._cell(variable, "kind"), self._cell(variable, TEXT)
         self.doubts.append(f"{kind} = {OTHER:d} AND NOT {self._dialect.ends_with(term, repr('>'))}")
         text = self._writing.step(
@@ -308,7 +308,7 @@ class Native:
     # Ids
 
     def value(self, expression: Expression) -> str | None:
-        """The id of the expression's value; 0 for an error."""
+        """Writes the id of an expression's value; 0 for an error."""
         match expression:
             case Var():
                 return column(expression) if expression in self._source.variables else ZERO
@@ -330,13 +330,13 @@ class Native:
         return f"(CASE WHEN {holds} THEN {self._true} WHEN NOT {holds} THEN {self._false} ELSE {ZERO} END)"
 
     def _textless(self, expression: Expression) -> str | None:
-        """A value whose term is not in a text column, which would have to be chosen along with it."""
+        """Writes the id of a value whose term needs no text column; a text would have to be chosen too."""
         if isinstance(expression, Var) and expression in self._source.texts:
             return None
         return self.value(expression)
 
     def is_bound(self, expression: Expression) -> bool:
-        """Whether a native value is never an error."""
+        """Returns whether a native value is never an error."""
         match expression:
             case Constant() | Call("BOUND", _):
                 return True
@@ -347,7 +347,7 @@ class Native:
         return False
 
     def has_own_text(self, expression: Expression) -> bool:
-        """Whether a native value is always a constant of the plan."""
+        """Returns whether a native value is always a constant of the plan."""
         match expression:
             case Var():
                 return expression in self._source.own_text or expression not in self._source.variables

@@ -1,8 +1,8 @@
-"""New terms as files: given terms are compared with those of a store, and those that it lacks are written.
+"""Writes new terms to files: compares given terms with those of a store, and writes those that it lacks.
 
-Workers do this for the terms that a batch brings (`ingest/effective.py`) and for those that queries compute.
+Workers do this for the terms of a batch (`ingest/effective.py`) and for computed terms of queries.
 Invariants: an id that stands for several terms, in the store or among the given ones, is reported as a clash,
-and the caller keeps none of the files then; never more terms are in memory than a file gets.
+and the caller then keeps none of the files; memory never holds more terms than fit in a file.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BYTES_A_FILE = 64 << 20
 
 @dataclass(frozen=True)
 class NewTerms:
-    """New terms in files, and the ids with several terms: all texts of each, first the one that stays."""
+    """New terms in files, and ids with several terms: all texts of each id, first the one that keeps it."""
 
     runs: Sequence[RunFile]
     clashes: Mapping[int, Sequence[str]]
@@ -59,10 +59,10 @@ def write_new(
 
 
 class TermSaving:
-    """Takes in terms sorted by id, each once; `finish` tells where the new ones are."""
+    """Accepts terms sorted by id, each once; `finish` returns the files of the new ones."""
 
     def __init__(self, target: Target, known: Sequence[RunFile], ending: str) -> None:
-        """`ending`: of the names of files, which no other that writes into the folder has."""
+        """`ending`: of file names; no other writer into the folder uses it."""
         self._target = target
         self._known = known
         self._ending = ending
@@ -72,7 +72,7 @@ class TermSaving:
         self._files = 0
 
     def add(self, ids: Ids, texts: pa.Array) -> None:
-        """Adds terms after those that were added before."""
+        """Adds terms that sort after those added before."""
         if len(ids):
             self._waiting.append((ids, large(texts)))
         terms, size = sum(len(ids) for ids, _ in self._waiting), sum(t.nbytes for _, t in self._waiting)
@@ -84,7 +84,7 @@ class TermSaving:
         return NewTerms(self._runs, self._clashes)
 
     def _flush(self, *, is_end: bool) -> None:
-        """Writes what is waiting; more terms of the last id may follow, unless this is the end."""
+        """Writes the waiting terms; more terms of the last id may follow, unless this is the end."""
         if not self._waiting:
             return
         ids = np.concatenate([ids for ids, _ in self._waiting])
@@ -109,7 +109,7 @@ class TermSaving:
 
 
 def _reserved(ids: Ids) -> Iterable[int]:
-    """The ids that stand for no term, if they are among sorted ones."""
+    """Returns the reserved ids, which stand for no term, among sorted ids."""
     for number in (UNDEF, DEFAULT_GRAPH):
         place = int(np.searchsorted(ids, number))
         if place < len(ids) and int(ids[place]) == number:

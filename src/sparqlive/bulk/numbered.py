@@ -1,4 +1,4 @@
-"""The occurrences of solutions: a solution of weight n becomes n rows with different numbers."""
+"""Numbers the occurrences of solutions: a solution of weight n becomes n rows with different numbers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def content(
 
 
 def change(evaluation: Evaluation, operator: op.Numbered, changed: Solutions) -> Solutions:
-    """The highest numbers come and go: those of the others stay."""
+    """Adds or removes the highest numbers; the others stay."""
     old = evaluation.before(operator, keys_of(changed))
     frame = counted(changed, old).where("d <> 0")
     frame = frame.select("*", "n AS old", "CAST(sign(d) AS BIGINT) AS s")
@@ -40,7 +40,7 @@ def change(evaluation: Evaluation, operator: op.Numbered, changed: Solutions) ->
 
 
 def _numbered(evaluation: Evaluation, operator: op.Numbered, source: Solutions, frame: Frame) -> Solutions:
-    """The number as a literal; `n` and `s` are the number and the weight of each row."""
+    """Writes the number as a literal; `n` and `s` are the number and the weight of each row."""
     variable = operator.variable
     name, written = column(variable), text(variable)
     literal = f"""concat('"', n, '"^^<{_INTEGER}>') AS {written}"""

@@ -1,9 +1,9 @@
-"""Operands of native expressions: terms by their typed columns, and what is computed from them.
+"""Represents operands of native expressions: terms by their typed columns, and values computed from them.
 
-An operand is a variable, a constant, or something computed: a number, a string, a truth value, or a choice
-between others. `cell` writes the SQL of one of its columns, which are those of `Typed` and the three below.
-`Writing` collects what an expression needs. Invariants: a cell is NULL where it does not apply, the kind
-where SPARQL has an error; `doubts` covers every case in which SQL and Python would differ, so that Python
+An operand is a variable, a constant, or computed: a number, a string, a truth value, or a choice between
+others. `cell` writes the SQL of one of its columns, which are those of `Typed` and the three below. `Writing`
+collects what an expression needs. Invariants: a cell is NULL where it does not apply, and the kind is NULL
+for an error in SPARQL; `doubts` covers every case in which SQL and Python would differ, so that Python
 decides these rows.
 """
 
@@ -21,7 +21,7 @@ from sparqlive.sparql.columns import Typed, typed_value
 from sparqlive.sparql.values import BLANK, BOOLEAN, DOUBLE, LANGSTRING, STRING, value_of
 
 CHARACTERS = "characters"
-"""The column of the characters of a string, with a language tag or without."""
+"""The column of the characters of a string, with or without a language tag."""
 SIGNED = "signed"
 """The column of a number as a double, with the sign of zero."""
 _STEP = re.compile(r"\bn_([0-9]+)\b")
@@ -31,9 +31,9 @@ _NUMBERS, _STRINGS, _TRUTHS = range(DOUBLE + 1), range(STRING, LANGSTRING + 1), 
 
 @dataclass
 class Writing:
-    """What the expressions over a source have in common: the dialect, named steps, and doubts.
+    """Shared state of the expressions over a source: the dialect, named steps, and doubts.
 
-    doubts: conditions, possibly NULL, under which a row is left to Python.
+    doubts: conditions, possibly NULL, of rows that Python decides.
     """
 
     dialect: Dialect
@@ -41,11 +41,11 @@ class Writing:
     _steps: dict[str, str] = field(default_factory=dict)
 
     def step(self, sql: str) -> str:
-        """The name of a column with this value: it is computed once, however often it is mentioned."""
+        """Adds a column that computes this value once, however often it is used; returns its name."""
         return self._steps.setdefault(sql, f"n_{len(self._steps)}")
 
     def with_steps(self, frame: Frame) -> Frame:
-        """The frame with the columns of all steps; each stands above those that it mentions."""
+        """Adds the columns of all steps to a frame; each step is computed before those that use it."""
         levels: dict[str, int] = {}
         for sql, name in self._steps.items():
             mentioned = (f"n_{place}" for place in _STEP.findall(sql))
@@ -62,13 +62,13 @@ _TYPES = {"nearest": "DOUBLE", SIGNED: "DOUBLE", "truth": "BOOLEAN"} | dict.from
 
 
 def nothing(name: str) -> str:
-    """NULL in the type of a column."""
+    """Writes NULL in the type of a column."""
     return f"CAST(NULL AS {_TYPES.get(name, 'BIGINT')})"
 
 
 @dataclass(frozen=True)
 class Operand:
-    """A term: `id` is the SQL of its id if it has one; `kinds` are those it can have."""
+    """A term: `id` is the SQL of its id if it has one; `kinds` are the kinds it can have."""
 
     cell: Callable[[str], str]
     id: str | None = None
@@ -80,7 +80,7 @@ class Operand:
         return self.cell("kind")
 
     def may_be(self, first: int, last: int) -> bool:
-        """Whether its kind may be one of these."""
+        """Returns whether its kind may be in this range."""
         return self.kinds.start <= last and first < self.kinds.stop
 
     def must_be(self, first: int, last: int) -> bool:
@@ -110,7 +110,7 @@ def constant_operand(term: Term, number_: str, dialect: Dialect) -> Operand:
 
 
 def number_operand(cells: dict[str, Callable[[], str]], least: int = 0, greatest: int = DOUBLE) -> Operand:
-    """A number: kind, whole, fraction, and as a double with the sign of zero."""
+    """Makes a number: kind, whole, fraction, and as a double with the sign of zero."""
 
     def cell(name: str) -> str:
         if name == "nearest":
@@ -125,7 +125,7 @@ def number_operand(cells: dict[str, Callable[[], str]], least: int = 0, greatest
 
 
 def string_operand(characters: str, language: str | None, writing: Writing) -> Operand:
-    """A string that is computed; an error where the characters are NULL, simple where the language is."""
+    """Makes a computed string; NULL characters are an error, a NULL language stands for a simple literal."""
     kind = f"{STRING:d}" if language is None else f"if({language} IS NULL, {STRING:d}, {LANGSTRING:d})"
     cells = {
         "kind": f"CASE WHEN {characters} IS NOT NULL THEN {kind} END",
@@ -143,7 +143,7 @@ def string_operand(characters: str, language: str | None, writing: Writing) -> O
 
 
 def _string_text(characters: str, language: str | None, writing: Writing) -> str:
-    """The canonical text, unless it has escapes."""
+    """Writes the canonical text, unless it needs escapes."""
     dialect = writing.dialect
     writing.doubts.append(dialect.matches(characters, _ESCAPED))
     tag = "" if language is None else f" || coalesce('@' || {language}, '')"
@@ -152,11 +152,11 @@ def _string_text(characters: str, language: str | None, writing: Writing) -> str
 
 _ESCAPED = '[\\x00-\\x1f"\\\\\\x7f\ufffe\uffff]'
 LONGEST = 2**20
-"""Bytes of a computed string that may be too long."""
+"""Maximum number of bytes of a computed string; longer ones are doubts."""
 
 
 def truth_operand(condition: str, true: str, false: str) -> Operand:
-    """A truth value; an error where the condition is NULL."""
+    """Makes a truth value; a NULL condition is an error."""
     cells = {
         "kind": f"CASE WHEN {condition} IS NOT NULL THEN {BOOLEAN:d} END",
         "truth": condition,
@@ -166,7 +166,7 @@ def truth_operand(condition: str, true: str, false: str) -> Operand:
 
 
 def chosen_operand(parts: Sequence[tuple[str, Operand]]) -> Operand:
-    """The first of several operands whose condition holds; an error if none does."""
+    """Makes the first of several operands whose condition holds; an error if none does."""
 
     def cell(name: str) -> str:
         cases = " ".join(f"WHEN {condition} THEN {operand.cell(name)}" for condition, operand in parts)

@@ -1,4 +1,4 @@
-"""The table of operators and their evaluation as SQL."""
+"""Maps each operator to its evaluation as SQL."""
 
 from __future__ import annotations
 
@@ -44,9 +44,10 @@ Change: TypeAlias = "Callable[[Evaluation, Any, Solutions], Solutions]"
 class BulkOperator:
     """The evaluation of an operator.
 
-    content: its solutions in a state, with at least some variables, restricted by keys as far as they can be
-    pushed. change: what a change of its source becomes; of a leaf, its change by that of the quads. tested
-    and flips, if it tests left solutions: what these become, and the effect of a change of its right side.
+    content: its solutions in a state, with at least some variables, restricted by keys as far as these can be
+    pushed. change: its change, from a change of its source; for a leaf, from the change of the quads. tested
+    and flips, if it tests left solutions: the results for these, and the effect of a change of its right
+    side.
     """
 
     content: Content
@@ -89,7 +90,7 @@ OPERATORS: Mapping[type[op.Operator], BulkOperator] = {
 }
 
 _WITHOUT_CHANGE = (op.Table, op.Parameters, op.Join, op.TwoSided)
-"""What never changes, and what changes by products and tests."""
+"""Contents that never change, and changes that follow from products and tests."""
 _PLACE = "bulk/operators.py"
 op.complete(OPERATORS.get, _PLACE)
 op.complete(lambda kind: OPERATORS[kind].change or issubclass(kind, _WITHOUT_CHANGE), f"{_PLACE} (change)")

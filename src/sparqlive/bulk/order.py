@@ -1,7 +1,7 @@
-"""The order of terms (`sparql.ordering`) by typed columns, as far as SQL can decide it.
+"""Orders terms (`sparql.ordering`) by typed columns, as far as SQL can decide.
 
-A position is a family of terms, a number and a text. Invariant: if one term comes before another, its
-position is not later. Python decides between terms with the same position, such as 1 and 1.0.
+A position consists of a family of terms, a number and a text. Invariant: if one term comes before another,
+its position is not later. Python decides between terms with the same position, such as 1 and 1.0.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sparqlive.sparql.values import (
 )
 
 READ = ("kind", "nearest", "truth", "language", "content", TEXT)
-"""The typed columns that a place is made of."""
+"""The typed columns that determine a position."""
 
 
 def place(variable: Var) -> tuple[str, str, str]:
-    """SQL for the family, the number and the text of a variable's term; of an unbound one the least."""
+    """Writes the family, the number and the text of a variable's term; an unbound variable comes first."""
     kind, nearest, truth, term = (typed_column(variable, n) for n in ("kind", "nearest", "truth", TEXT))
     family = (
         f"CASE WHEN {column(variable)} = 0 THEN 0 "
@@ -51,13 +51,13 @@ def place(variable: Var) -> tuple[str, str, str]:
 
 
 def string_content(variable: Var) -> str:
-    """The characters of a simple literal."""
+    """Writes the characters of a simple literal."""
     content, term = typed_column(variable, "content"), typed_column(variable, TEXT)
     return f"coalesce({content}, substring({term}, 2, length({term}) - 2))"
 
 
 def tagged_content(variable: Var) -> str:
-    """The characters of a language-tagged string: beside them its text has two quotes, an @ and the tag."""
+    """Writes the characters of a language-tagged string; its text also has two quotes, an @ and the tag."""
     content, term = typed_column(variable, "content"), typed_column(variable, TEXT)
     tag = typed_column(variable, "language")
     return f"coalesce({content}, substring({term}, 2, length({term}) - 3 - length({tag})))"

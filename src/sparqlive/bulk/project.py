@@ -1,4 +1,4 @@
-"""Projections: keep some variables of the source."""
+"""Evaluates projections: keeps some variables of the source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def change(evaluation: Evaluation, operator: op.Project, changed: Solutions) -> 
 
 
 def _project(source: Solutions, columns: tuple[Var, ...]) -> Solutions:
-    """Some variables; one that the source does not have is never bound."""
+    """Keeps some variables; a variable that the source lacks is never bound."""
     kept = narrowed(source, frozenset(columns), sums=False)
     if kept.variables == columns:
         return kept

@@ -1,7 +1,7 @@
-"""Quad patterns: the quads of the old and the new state that match, and the change of the matches.
+"""Evaluates quad patterns: the matching quads of the old and the new state, and the change of the matches.
 
-Defines the two states of the quads: new is old without the deleted and with the inserted quads. Merged graphs
-are sets: a triple occurs once, however many graphs contain it.
+Defines the two states of the quads: the new state is the old one without the deleted and with the inserted
+quads. Merged graphs are sets: a triple occurs once, however many graphs contain it.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ QUAD = ("s", "p", "o", "g")
 
 
 class Quads(Protocol):
-    """The quads before and after a change; without one, the two are the same."""
+    """The quads before and after a change; without a change, the two are the same."""
 
     id_of: Callable[[Term], int]
     few_changes: bool
     """Whether the changes are few enough that a join with any part of them needs no shuffle."""
     lookup: Lookup | None
-    """Finds the quads that few keys reach, where that is cheaper than a scan."""
+    """Finds quads by a few keys, where that is cheaper than a scan."""
 
     def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
-        """The quads of a state in some graphs (of one predicate), with their weights: s, p, o, g, w."""
+        """Returns the quads of a state in some graphs (of one predicate) with weights: s, p, o, g, w."""
 
     def is_set(self, graph: op.GraphChoice) -> bool:
-        """Whether what `of` gives for a merged graph is a set, and its delta the sign changes."""
+        """Returns whether `of` returns a set for a merged graph, and its delta the sign changes."""
 
     def concerns(self, leaf: op.Operator) -> bool:
-        """Whether a change may match a leaf; where none does, the rules that start there cost nothing."""
+        """Returns whether a change may match a leaf; if not, rules that start at the leaf cost nothing."""
 
 
 class TableOfQuads:
@@ -67,9 +67,9 @@ class TableOfQuads:
         few_changes: bool = True,
         changed_predicates: frozenset[int] | None = None,
     ) -> None:
-        """`before`: the quads, or how to name them if they are scanned.
+        """`before`: the quads, or a function that registers them when they are scanned.
 
-        `changed_predicates`: the predicates that the changes have, if they are known.
+        `changed_predicates`: the predicates of the changes, if known.
         """
         self.id_of = id_of
         self.lookup = lookup
@@ -79,8 +79,8 @@ class TableOfQuads:
         self._before: Frame | Callable[[], Frame] = before
 
     def of(self, state: State, graph: op.GraphChoice, predicate: int | None) -> Frame:
-        """Each time another frame: several readers of one would have all quads written to a common table,
-        where each reader wants few of them.
+        """Returns another frame each time: a frame with several readers would become a common table with all
+        quads, although each reader needs few of them.
         """
         conditions = [graph_condition(graph, self.id_of)]
         if predicate is not None:
@@ -107,25 +107,25 @@ class TableOfQuads:
 
 
 def may_match(leaf: op.Operator, predicates: frozenset[int] | None, id_of: Callable[[Term], int]) -> bool:
-    """Whether a leaf may match quads with these predicates; None: any."""
+    """Returns whether a leaf may match quads with these predicates; None stands for any."""
     if predicates is None or not isinstance(leaf, op.Scan) or isinstance(leaf.predicate, Var):
         return True
     return id_of(leaf.predicate) in predicates
 
 
 class SessionTables:
-    """The quads of a session by predicate, before an epoch and after it, for a backend in this process."""
+    """The quads of a session by predicate, before and after an epoch, for a backend in this process."""
 
     def __init__(self, quads: SessionQuads | Snapshot, id_of: Callable[[Term], int]) -> None:
         self._quads = quads
         self._id_of = id_of
 
     def tables(self, graph: op.GraphChoice, predicate: int | None, state: State) -> Iterator[PairTable]:
-        """The quads of some graphs (of one predicate)."""
+        """Yields the quads of some graphs (of one predicate)."""
         return self._quads.tables(scope_in(graph, self._id_of), predicate, state is State.NEW)
 
     def changes(self, graph: op.GraphChoice) -> Sequence[Column]:
-        """The changes of some graphs as columns s, p, o, g, w; of a merged graph its sign changes."""
+        """Returns the changes of some graphs as columns s, p, o, g, w; of merged graphs, sign changes."""
         scope = scope_in(graph, self._id_of)
         is_set = self._quads.is_merged(scope)
         staged = self._quads.staged.get(scope, ()) if is_set else self._quads.raw_changes(scope)
@@ -139,7 +139,7 @@ class SessionTables:
 
 
 class QuadsByPredicate:
-    """Each predicate a table of its own: patterns read those that they match, as they are."""
+    """One table per predicate: a pattern reads the tables that it matches, without copies."""
 
     lookup: Lookup | None = None
 
@@ -199,9 +199,9 @@ class QuadsByPredicate:
 
 
 _NamedTable: TypeAlias = tuple[Frame, tuple[str, ...]]
-"""A table of the backend, and the expressions that make quads of its rows."""
+"""A table of the backend, and the expressions that turn its rows into quads."""
 _MOST_TABLES = 32
-"""More tables than this are copied into one: the text of a query names each of them."""
+"""More tables than this are copied into one, because the text of a query names each of them."""
 
 
 def _quad_columns(table: PairTable) -> tuple[Column, ...]:
@@ -221,7 +221,7 @@ def _joined(parts: Sequence[Column]) -> Column:
 
 
 def with_changes(old: Frame, changes: Frame, few: bool, deletes: bool = True) -> Frame:
-    """The quads after changes that are effective; few: those that delete, if there are any."""
+    """Returns the quads after effective changes. few: at most a few changes delete."""
     if not deletes:
         return old.union(changes.select(*QUAD))
     deleted = changes.where(f"{WEIGHT} < 0").select(*QUAD).broadcast(few)
@@ -230,12 +230,12 @@ def with_changes(old: Frame, changes: Frame, few: bool, deletes: bool = True) ->
 
 
 def literal(value: int) -> str:
-    """An id in the text of an expression."""
+    """Writes an id in the text of an expression."""
     return number(value)
 
 
 def graph_condition(graph: op.GraphChoice, id_of: Callable[[Term], int]) -> str:
-    """Which quads are in the graphs that a leaf ranges over."""
+    """Writes which quads are in the graphs that a leaf covers."""
     kind, graphs = scope_in(graph, id_of)
     if graphs is None:
         return "true" if kind == "merged" else f"g <> {literal(DEFAULT_GRAPH)}"
@@ -261,7 +261,7 @@ def change(evaluation: Evaluation, scan: op.Scan) -> Solutions:
 
 
 def _matches(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | None) -> Solutions:
-    """The matching quads; those of a merged graph with a row for each graph they are in."""
+    """Returns the matching quads; for a merged graph, a row for each graph that contains them."""
     quads = evaluation.quads
     conditions = []
     places: dict[Var, str] = {}
@@ -303,9 +303,9 @@ def _matches(evaluation: Evaluation, scan: op.Scan, state: State, keys: Keys | N
 def _looked_up(
     evaluation: Evaluation, scan: op.Scan, state: State, predicate: int | None, keys: Keys | None
 ) -> pa.Table | None:
-    """The changes, or the quads of the subjects that a pattern or the keys name.
+    """Looks up the changes, or the quads of the subjects that a pattern or the keys name.
 
-    None if quads have to be scanned.
+    Returns None if quads must be scanned.
     """
     quads, subject = evaluation.quads, scan.positions[0]
     if quads.lookup is None:
@@ -320,7 +320,7 @@ def _looked_up(
 
 
 def _is_reached(leaf: op.Operator, keys: Keys | None) -> bool:
-    if not leaf.variables:  # a switch
+    if not leaf.variables:  # a leaf that only tests for existence
         return True
     return keys is not None and any(v in keys.variables for v in leaf.variables)
 

@@ -1,4 +1,4 @@
-"""EXISTS, NOT EXISTS and MINUS: left solutions that pass a test, and those whose test changes."""
+"""Evaluates EXISTS, NOT EXISTS and MINUS: left solutions that pass a test, and those whose test changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def tested(
     evaluation: Evaluation, operator: op.Semi, left: Solutions, state: State, needed: frozenset[Var]
 ) -> Solutions:
-    """The left solutions that have a match, or have none."""
+    """Returns the left solutions that have a match, or that have none."""
     matches, columns = two_sided.matched(
         evaluation, operator, left, two_sided.right_of(evaluation, operator, left, state)
     )
@@ -25,7 +25,7 @@ def tested(
 
 
 def from_right(evaluation: Evaluation, operator: op.Semi, changed: Solutions) -> Solutions:
-    """A' ⋈ flips(B, ΔB): a left solution enters or leaves."""
+    """Computes A' ⋈ flips(B, ΔB): a left solution enters or leaves."""
     sign = "n - o" if operator.keep else "o - n"
     keys = operator.flip_keys
     if keys is None:

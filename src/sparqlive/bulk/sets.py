@@ -1,4 +1,4 @@
-"""Decides which plans produce each solution once, in one row: their content needs no final sum."""
+"""Decides which plans produce each solution in exactly one row, so that their content needs no final sum."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from sparqlive.plan import operators as op
 
 
 def is_set(plan: op.Operator) -> bool:
-    """Whether the content of a plan, all of its variables wanted, has a row of weight one per solution."""
+    """Returns whether a plan, with all of its variables, has one row of weight one per solution."""
     match plan:
         case op.Scan() | op.Names() | op.Nodes() | op.Distinct() | op.Group() | op.Closure():
             return True

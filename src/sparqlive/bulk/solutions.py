@@ -1,8 +1,8 @@
-"""Solutions as a frame: the columns, and the operations that all operators share.
+"""Represents solutions as a frame: the columns, and the operations that all operators share.
 
-Defines the names of columns and what is known about each variable. NULL is not a value: 0 means unbound, so
-that equality of columns is equality of solutions. Only a text column may be NULL. Invariants: a frame has a
-column per variable, a text column for each of `texts`, and the weight `w`. A solution may be split into
+Defines the names of columns, and the properties known of each variable. NULL is not a value: 0 means unbound,
+so that equality of columns is equality of solutions. Only a text column may be NULL. Invariants: a frame has
+a column per variable, a text column for each of `texts`, and the weight `w`. A solution may be split into
 several rows; weights are summed where needed (`summed`) and at the end.
 """
 
@@ -19,7 +19,7 @@ WEIGHT = "w"
 
 
 def column(variable: Var) -> str:
-    """The column of a variable. Spark takes names that differ in case as one, and a dot as a field."""
+    """The column of a variable. In Spark, column names ignore case, and a dot means a field."""
     name = variable.name
     if name.isascii() and name.isalnum() and name == name.lower():
         return f"v_{name}"
@@ -27,7 +27,7 @@ def column(variable: Var) -> str:
 
 
 def text(variable: Var) -> str:
-    """The column with the text of a computed term, which the dictionary may not hold yet."""
+    """The column with the text of a computed term, which the dictionary may still lack."""
     return f"t_{column(variable)}"
 
 
@@ -35,11 +35,10 @@ def text(variable: Var) -> str:
 class Solutions:
     """Rows with weights.
 
-    always: variables that every row binds.
-    plain: those of them whose terms come from the data, so that the dictionary has them.
-    own_text: variables whose terms are constants of the plan or stand in a text column.
-    texts: variables with a text column; it is NULL where the term is known otherwise.
-    small: reached from a change or from keys, so that it can be broadcast.
+    always: variables that every row binds. plain: those whose terms come from the data, so that the
+    dictionary has them. own_text: variables whose terms are constants of the plan or in a text column. texts:
+    variables with a text column; it is NULL if another place has the term. small: reached from a change or
+    from keys, so that it can be broadcast.
     """
 
     frame: Frame
@@ -63,13 +62,13 @@ class Solutions:
         return [*self.ids, *self.text_columns, WEIGHT]
 
     def of(self, frame: Frame) -> Solutions:
-        """Other rows of the same columns."""
+        """Returns other rows with the same columns."""
         return replace(self, frame=frame)
 
 
 @dataclass(frozen=True)
 class Keys:
-    """Values of variables that are always bound: content is wanted only where it agrees with a row.
+    """Values of variables that are always bound: readers need only content that agrees with a row.
 
     small: they can be broadcast.
     """
@@ -79,13 +78,13 @@ class Keys:
     small: bool
 
     def only(self, wanted: Iterable[Var]) -> Keys | None:
-        """The keys on fewer variables; None if none is left."""
+        """Returns the keys on fewer variables; None if no variable is left."""
         allowed = frozenset(wanted)
         kept = tuple(v for v in self.variables if v in allowed)
         return Keys(self.frame, kept, self.small) if kept else None
 
     def renamed(self, old: Var, new: Var) -> Keys:
-        """The keys of a copied variable as keys of what it is a copy of."""
+        """Turns keys on a copied variable into keys on the original variable."""
         kept = tuple(v for v in self.variables if v != old)
         if new in kept:
             return Keys(self.frame, kept, self.small)
@@ -99,7 +98,7 @@ def keys_of(solutions: Solutions) -> Keys:
 
 
 def restricted(frame: Frame, keys: Keys | None, own: Sequence[Var]) -> Frame:
-    """The rows that agree with a key, found by a semijoin."""
+    """Returns the rows that agree with a key, by a semijoin."""
     shared = [column(v) for v in own if keys is not None and v in keys.variables]
     if keys is None or not shared:
         return frame
@@ -107,8 +106,8 @@ def restricted(frame: Frame, keys: Keys | None, own: Sequence[Var]) -> Frame:
 
 
 def reached(solutions: Solutions, keys: Keys) -> Solutions:
-    """The solutions that agree with a key. One without a variable is compatible with all of its values, so
-    keys of variables that may be unbound do not restrict them.
+    """Returns the solutions that agree with a key. A solution that leaves a variable unbound is compatible
+    with all of its values, so keys on variables that may be unbound do not restrict.
     """
     certain = keys.only(solutions.always)
     if certain is None:
@@ -125,14 +124,14 @@ def anti(frame: Frame, other: Frame, columns: Sequence[str]) -> Frame:
 
 
 def summed(solutions: Solutions) -> Solutions:
-    """One row a solution. Of several texts for one id, NULL says least."""
+    """Makes one row per solution. If an id has several texts, NULL is the least informative."""
     texts = [f"max({name}) AS {name}" for name in solutions.text_columns]
     frame = solutions.frame.grouped(solutions.ids, *texts, total(WEIGHT))
     return solutions.of(frame.where(f"{WEIGHT} <> 0"))
 
 
 def narrowed(solutions: Solutions, wanted: frozenset[Var], *, sums: bool) -> Solutions:
-    """Without the variables that are not wanted; `sums`: what becomes equal is one row then."""
+    """Drops variables that are not wanted; `sums`: merges the rows that become equal."""
     kept = tuple(v for v in solutions.variables if v in wanted)
     if kept == solutions.variables:
         return solutions
@@ -150,7 +149,7 @@ def narrowed(solutions: Solutions, wanted: frozenset[Var], *, sums: bool) -> Sol
 
 
 def arranged(solutions: Solutions, variables: tuple[Var, ...], texts: frozenset[Var]) -> Frame:
-    """The columns in a given order, for a union; a variable that is not there is unbound."""
+    """Puts the columns into a given order, for a union; a missing variable is unbound."""
     own = frozenset(solutions.variables)
     ids = [column(v) if v in own else f"{ZERO} AS {column(v)}" for v in variables]
     own_texts = [
@@ -162,7 +161,7 @@ def arranged(solutions: Solutions, variables: tuple[Var, ...], texts: frozenset[
 
 
 def united(parts: Sequence[Solutions], variables: tuple[Var, ...]) -> Solutions:
-    """The sum of solutions with these variables."""
+    """Adds up solutions with these variables."""
 
     def in_all(holds: Sequence[frozenset[Var]]) -> frozenset[Var]:
         return frozenset.intersection(*holds) & frozenset(variables)
@@ -186,10 +185,10 @@ def united(parts: Sequence[Solutions], variables: tuple[Var, ...]) -> Solutions:
 def before_and_after(
     variables: tuple[Var, ...], old: Solutions | None, added: Solutions, *, summing: bool = True
 ) -> Solutions:
-    """Rows with their weights `before` and `after` a change in place of one weight.
+    """Returns rows with their weights `before` and `after` a change in place of one weight.
 
-    summing: each row once, and only if it has a weight. Otherwise, and where all rows are new, rows of one
-    solution may be split.
+    summing: each row occurs once, and only if it has a weight. Otherwise, and where all rows are new, the
+    rows of one solution may be split.
     """
     parts = [added] if old is None else [old, added]
     both = united(parts, variables)

@@ -1,7 +1,7 @@
-"""Operators with the solutions of their source.
+"""Evaluates operators whose content is that of their source.
 
-What live stores because keys do not reach it is here the source restricted by its keys. What several
-operators read is under one name, so that the text of a query contains it once.
+Live stores such content if keys do not reach it; bulk restricts the source by the keys. Content that several
+operators read has one name, so that the text of a query contains it once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def content(
 def shared_content(
     evaluation: Evaluation, operator: op.Shared, state: State, needed: frozenset[Var], keys: Keys | None
 ) -> Solutions:
-    """The whole content, made once for each state, and what the keys reach of it."""
+    """Returns the content that the keys reach; the whole content is computed once per state."""
     made = evaluation.named.get((operator, state))
     if made is None:
         whole = evaluation.content(operator.source, state, frozenset(operator.variables), None)

@@ -1,4 +1,4 @@
-"""Where the rows of a stored relation are, and how a backend reads them."""
+"""Locates the rows of a stored relation, and lets a backend read them."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from sparqlive.zset.run import Column
 
 @dataclass(frozen=True)
 class StoredRelation:
-    """Where the rows of a relation are: the weights of the same row in several places add up."""
+    """The places of a relation's rows; if a row is in several places, its weights add up."""
 
     files: Sequence[str]
     rows: Column
-    """One row after the other, each with its weight."""
+    """Rows in no particular order, each with its weight."""
     having: Callable[[Column], Column | None] = lambda keys: None
-    """The rows whose first column has one of the sorted keys; None if reading all rows is cheaper."""
+    """Returns the rows whose first column has one of the sorted keys; None if reading all rows is cheaper."""
     pieces: Callable[[], Iterator[Piece]] = lambda: iter(())
-    """All rows in order, each once, for comparisons; those of relations in the store."""
+    """Returns all rows in order, each once, for comparisons; only for relations in the store."""
 
     @classmethod
     def of(cls, parts: StoredParts, readers: Readers) -> StoredRelation:
-        """The rows of a relation in a store."""
+        """Locates the rows of a relation in a store."""
         return cls(parts.addresses, parts.rows, partial(parts.having, readers), parts.pieces)
 
 
 def table(backend: Backend, columns: Sequence[str], stored: StoredRelation) -> Frame:
-    """All rows of a relation; the same row may be there several times."""
+    """Returns all rows of a relation; a row may occur several times."""
     frames = [backend.files(stored.files, columns)] if stored.files else []
     if len(stored.rows) or not frames:
         rows = {name: pa.array(stored.rows[:, n], pa.int64()) for n, name in enumerate(columns)}

@@ -1,4 +1,4 @@
-"""Totals of groups as rows of a relation: a change reads those of the groups that it touches.
+"""Stores totals of groups as rows of a relation: a change reads those of the groups that it touches.
 
 The rows are those of `plan/totals.py`. Totals are linear, so a group's totals are the weighted sum of its
 rows in the relation, wherever these are.
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 
 def has_computed_keys(operator: op.Group) -> bool:
-    """Whether a key may be a computed term, which comes into the store with the rows of the source."""
+    """Returns whether a key may be a computed term, which enters the store with the rows of the source."""
     return not frozenset(operator.keys).isdisjoint(computed(operator.source))
 
 
 def others(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
-    """The rows of the source with a number that totals leave out."""
+    """Returns the rows of the source with a number that totals cannot represent."""
     names = table_columns(operator.source)
     summed = {
         aggregate.argument: ("kind", "whole")
@@ -56,7 +56,7 @@ def others(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Fra
 
 
 def content(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Frame:
-    """The rows of the relation, from a content of the operator's source."""
+    """Computes the rows of the relation from a content of the operator's source."""
     made = totals(evaluation, operator, source)
     return _packed(evaluation.backend.dialect, operator, made, ONE)
 
@@ -64,7 +64,7 @@ def content(evaluation: Evaluation, operator: op.Group, source: Solutions) -> Fr
 def before_and_of_change(
     evaluation: Evaluation, operator: op.Group, changed: Solutions, stored: StoredRelation
 ) -> Totals:
-    """The totals of the groups that a change touches: before it, and of the change."""
+    """Computes the totals of the groups that a change touches: before it, and of the change."""
     backend, keys = evaluation.backend, [column(v) for v in operator.keys]
     change, rows = backend.held(totals(evaluation, operator, changed))
     if rows is not None and keys:
@@ -79,7 +79,7 @@ def before_and_of_change(
 
 
 def has_others(backend: Backend, operator: op.Group, part: Frame, rows: pa.Table | None) -> bool:
-    """Whether a group has numbers that its totals leave out. `rows`: those of the part, if they are here."""
+    """Returns whether a group has numbers that totals cannot represent. `rows`: the part, if it is here."""
     others = [name for name in total_names(operator) if name.startswith("others_")]
     if not others:
         return False
@@ -89,7 +89,7 @@ def has_others(backend: Backend, operator: op.Group, part: Frame, rows: pa.Table
 
 
 def from_nothing(evaluation: Evaluation, operator: op.Group, stored: StoredRelation) -> Totals:
-    """Stored totals as a change of nothing, for a first content."""
+    """Treats stored totals as a change of nothing, for an initial content."""
     backend = evaluation.backend
     all_of_them, rows = unpacked(backend.dialect, operator, table(backend, columns(operator), stored)), None
     if not stored.files:
@@ -99,7 +99,7 @@ def from_nothing(evaluation: Evaluation, operator: op.Group, stored: StoredRelat
 
 
 def change(evaluation: Evaluation, operator: op.Group, both: Totals) -> Frame:
-    """The change of the relation."""
+    """Computes the change of the relation."""
     keys, names = [column(v) for v in operator.keys], total_names(operator)
     old = both.old
     if keys:
@@ -114,7 +114,7 @@ def change(evaluation: Evaluation, operator: op.Group, both: Totals) -> Frame:
 
 
 def columns(operator: op.Group) -> tuple[str, ...]:
-    """The names of the relation's columns, the weight last."""
+    """Returns the names of the relation's columns, with the weight last."""
     return (*(f"c{place}" for place in range(width(operator))), WEIGHT)
 
 
@@ -134,7 +134,7 @@ def _halves(dialect: Dialect, operator: op.Group) -> Iterator[str]:
 
 
 def unpacked(dialect: Dialect, operator: op.Group, rows: Frame, touched: Frame | None = None) -> Frame:
-    """The totals in rows of the relation: of all groups, or of those that a change touches."""
+    """Computes totals from rows of the relation: for all groups, or for those that a change touches."""
     keys = [column(v) for v in operator.keys]
     places = iter(columns(operator)[len(keys) :])
     sums = []

@@ -1,4 +1,4 @@
-"""Functions on strings in SQL, where characters and positions are those of Python.
+"""Writes functions on strings in SQL, where characters and positions agree with Python.
 
 A string is its characters and its language tag, NULL for none. Invariants: NULL characters are an error;
 positions count characters.
@@ -17,7 +17,7 @@ _FARTHEST = number(2**31 - 1)
 
 
 def string_test(name: str, text: Operand, sought: Operand, writing: Writing) -> str:
-    """STRSTARTS, STRENDS or CONTAINS; NULL for an error."""
+    """Writes STRSTARTS, STRENDS or CONTAINS; NULL for an error."""
     one, other = _compatible(text, sought)
     dialect = writing.dialect
     if name == "CONTAINS":
@@ -26,7 +26,7 @@ def string_test(name: str, text: Operand, sought: Operand, writing: Writing) -> 
 
 
 def _compatible(text: Operand, other: Operand) -> tuple[str, str]:
-    """The characters of both, the second's NULL unless it has no language tag, or that of the first."""
+    """Writes the characters of both; those of the second are NULL if its language tag is another."""
     characters = other.cell(CHARACTERS)
     if not other.may_be(LANGSTRING, LANGSTRING):
         return text.cell(CHARACTERS), characters
@@ -35,7 +35,7 @@ def _compatible(text: Operand, other: Operand) -> tuple[str, str]:
 
 
 def cased(name: str, text: Operand, writing: Writing) -> Operand:
-    """UCASE or LCASE of ASCII; of other characters backends have tables of their own."""
+    """Writes UCASE or LCASE of ASCII; for other characters, backends have tables of their own."""
     characters = text.cell(CHARACTERS)
     writing.doubts.append(f"{writing.dialect.bytes_of(characters)} <> length({characters})")
     function = "upper" if name == "UCASE" else "lower"
@@ -43,7 +43,7 @@ def cased(name: str, text: Operand, writing: Writing) -> Operand:
 
 
 def part(text: Operand, start: Operand, count: Operand | None, writing: Writing) -> Operand:
-    """SUBSTR: the characters from the start on, which may lie before the text."""
+    """Writes SUBSTR: the characters from the start, which may lie before the text."""
     step, plus = writing.step, writing.dialect.arithmetic_or_null
     first = step(f"greatest({_position(start, writing)}, 1)")
     if count is None:
@@ -54,7 +54,7 @@ def part(text: Operand, start: Operand, count: Operand | None, writing: Writing)
         length = f"least(greatest({end} - {first}, 0), {_FARTHEST})"
     place = f"least({first}, {_FARTHEST})"
     characters = step(f"substring({text.cell(CHARACTERS)}, CAST({place} AS INT), CAST({length} AS INT))")
-    # A position that is no integer is an error, though the functions above would leave out a NULL.
+    # A position that is not an integer is an error, although the functions above ignore a NULL.
     known = [f"{operand.kind} = {INTEGER:d}" for operand in (start, count) if operand is not None]
     return _like(text, f"CASE WHEN {' AND '.join(known)} THEN {characters} END", writing)
 
@@ -65,7 +65,7 @@ def _position(operand: Operand, writing: Writing) -> str:
 
 
 def divided(name: str, text: Operand, separator: Operand, writing: Writing) -> Operand:
-    """STRBEFORE or STRAFTER: simple and empty without a match."""
+    """Writes STRBEFORE or STRAFTER: simple and empty without a match."""
     step = writing.step
     one, other = map(step, _compatible(text, separator))
     place = step(f"CAST(instr({one}, {other}) AS BIGINT)")
@@ -79,7 +79,7 @@ def divided(name: str, text: Operand, separator: Operand, writing: Writing) -> O
 
 
 def concatenated(texts: Sequence[Operand], writing: Writing) -> Operand:
-    """CONCAT: with a language tag if all have it."""
+    """Writes CONCAT: with a language tag if all texts have it."""
     step = writing.step
     parts = [step(text.cell(CHARACTERS)) for text in texts]
     characters = step(" || ".join(parts))
@@ -93,7 +93,7 @@ def concatenated(texts: Sequence[Operand], writing: Writing) -> Operand:
 
 
 def _like(text: Operand, characters: str, writing: Writing) -> Operand:
-    """A string with the language tag of another."""
+    """Makes a string with the language tag of another."""
     return _made(characters, text.cell("language") if text.may_be(LANGSTRING, LANGSTRING) else None, writing)
 
 

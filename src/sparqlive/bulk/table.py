@@ -1,4 +1,4 @@
-"""Leaves whose rows do not come from the quads: inline tables, and parameters."""
+"""Evaluates leaves whose rows do not come from the quads: inline tables, and parameters."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def parameters(
 
 
 def frame_of(columns: Sequence[Var], rows: Sequence[Sequence[int]]) -> Frame:
-    """Rows that the driver has, each with weight one."""
+    """Makes a frame of rows that the driver has, each with weight one."""
     names = [*map(column, columns), WEIGHT]
     if not rows:
         nothing = ", ".join(f"{ZERO} AS {name}" for name in names)

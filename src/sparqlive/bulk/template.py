@@ -1,4 +1,4 @@
-"""Templates: a solution produces the rows of the template, with its bindings in place of variables."""
+"""Evaluates templates: a solution produces the rows of the template, with its bindings for the variables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Terms in SQL: the dictionary, the constants of a plan, and the Python functions that read terms.
+"""Provides terms in SQL: the dictionary, the constants of a plan, and the Python functions that read terms.
 
 Owns the Arrow functions: they run `sparql.expressions`, the one definition of SPARQL's functions, in Python
-workers. A worker compiles an expression once and keeps the values of the terms it saw last.
-Invariant: an id stands for one term, so a value that was read once is right for that id.
+workers. A worker compiles an expression once and caches the values of recent terms. Invariant: an id stands
+for one term, so a cached value stays right for its id.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CACHED_EXPRESSIONS = 256
 
 
 class Terms:
-    """The dictionary, what the plan itself says, and ids that are not their term's hash."""
+    """The dictionary, the constants of the plan, and the ids that differ from their term's hash."""
 
     def __init__(
         self,
@@ -43,11 +43,11 @@ class Terms:
         exceptions: Mapping[str, int],
         look_up: Callable[[Column], pa.Table] | None = None,
     ) -> None:
-        """`look_up`: gives the terms of a few ids, with their typed columns."""
+        """`look_up`: returns the terms of a few ids, with their typed columns."""
         self._look_up = look_up
         columns = terms.columns if isinstance(terms, LaterFrame) else backend.columns(terms)
         self.has_types = set(NAMES) <= set(columns)
-        """Whether the table has the typed columns, which are computed otherwise."""
+        """Whether the table has the typed columns; otherwise they are computed."""
         self._terms = terms
         self._backend = backend
         self._typing: str | None = None
@@ -57,7 +57,7 @@ class Terms:
         self._functions: dict[tuple[pa.DataType, Expression, tuple[Var, ...]], str] = {}
 
     def of(self, source: Solutions, variable: Var, names: Sequence[str]) -> Frame:
-        """Columns of the dictionary; of the terms of a variable only, where they are few and looked up."""
+        """Returns columns of the dictionary; if a variable's terms are few and looked up, only of these."""
         if source.small and self._look_up is not None:
             table = self._backend.held(source.frame)[1]
             if table is not None:
@@ -73,11 +73,11 @@ class Terms:
         return self._backend.frame(self._terms, ("id", "term", *(NAMES if self.has_types else ())))
 
     def condition(self, condition: Expression, variables: tuple[Var, ...]) -> str:
-        """The name of a function that tells whether solutions satisfy a condition."""
+        """Returns the name of a function that tests whether solutions satisfy a condition."""
         return self._function_name(pa.bool_(), condition, variables, condition_function)
 
     def computation(self, expression: Expression, variables: tuple[Var, ...]) -> str:
-        """The name of a function that gives the canonical text of an expression's value."""
+        """Returns the name of a function that computes the canonical text of an expression's value."""
         return self._function_name(pa.string(), expression, variables, term_function)
 
     def _function_name(
@@ -93,31 +93,31 @@ class Terms:
         return self._functions[key]
 
     def typing(self) -> str:
-        """The name of a function that gives the typed columns of texts, as structs."""
+        """Returns the name of a function that computes the typed columns of texts, as structs."""
         if self._typing is None:
             self._typing = self.function(typed, pa.struct(list(SCHEMA)))
         return self._typing
 
     def function(self, function: Function, kind: pa.DataType) -> str:
-        """The name of a function that runs in Python workers."""
+        """Registers a function that runs in Python workers, and returns its name."""
         return self._backend.function(function, kind)
 
     def id_of_text(self, name: str) -> str:
-        """The id of a computed term as an SQL expression; 0 where there is none."""
+        """Writes the id of a computed term as an SQL expression; 0 if there is no term."""
         number = f"xxhash64({name})"
         if self._exceptions:
             number = f"coalesce({self._exceptional()}({name}), {number})"
         return f"if({name} IS NULL, {ZERO}, {number})"
 
     def _exceptional(self) -> str:
-        """The name of a function that gives the ids of exceptions, however many there are."""
+        """Returns the name of a function that looks up the ids of exceptions, however many there are."""
         if self._exceptional_name is None:
             self._exceptional_name = self.function(_exceptional_ids(dict(self._exceptions)), pa.int64())
         return self._exceptional_name
 
 
 def _constants(plan: op.Operator) -> Iterator[Term]:
-    """The terms that a solution can have without the data having them."""
+    """Yields the terms that a solution can have even if the data lacks them."""
     yield from (Literal(True), Literal(False))
     for operator in operators_of(plan):
         if operator.computed:
@@ -125,7 +125,7 @@ def _constants(plan: op.Operator) -> Iterator[Term]:
 
 
 def _terms_in(item: Any) -> Iterator[Term]:
-    """The terms in an operator's own fields, or in a part of one."""
+    """Yields the terms in an operator's own fields, or in a part of one."""
     for part in parts_of(item):
         if isinstance(part, NamedNode | BlankNode | Literal):
             yield part
@@ -146,7 +146,7 @@ def _exceptional_ids(exceptions: Mapping[str, int]) -> Function:
 def condition_function(
     condition: Expression, variables: tuple[Var, ...], constants: Mapping[int, str]
 ) -> Function:
-    """Whether solutions satisfy a condition, from the ids and texts of the variables."""
+    """Tests whether solutions satisfy a condition, from the ids and texts of the variables."""
 
     def hold(*columns: pa.Array) -> pa.Array:
         test = _compiled_condition(condition, variables)
@@ -158,7 +158,7 @@ def condition_function(
 def term_function(
     expression: Expression, variables: tuple[Var, ...], constants: Mapping[int, str]
 ) -> Function:
-    """The canonical text of an expression's value; NULL for an error."""
+    """Computes the canonical text of an expression's value; NULL for an error."""
 
     def compute(*columns: pa.Array) -> pa.Array:
         evaluate = _compiled_expression(expression, variables)
@@ -175,7 +175,7 @@ def _text(evaluate: Callable[[Any], Value], row: list[Value | None]) -> str | No
 
 
 def _rows(columns: tuple[pa.Array, ...], constants: Mapping[int, str]) -> Iterator[list[Value | None]]:
-    """The values of each solution, from pairs of id and text columns."""
+    """Yields the values of each solution, from pairs of id and text columns."""
     if len(columns) == 1:
         yield from ([] for _ in range(len(columns[0])))
         return

@@ -1,7 +1,7 @@
-"""Typed columns of the variables of solutions: joined in where an expression or an aggregate reads them.
+"""Adds typed columns of variables, where an expression or an aggregate reads them.
 
-A dictionary that has the typed columns is read as it is. Otherwise, and for terms that the plan or a text
-column tells, they are computed from the texts, row by row: the source is never read twice for it.
+If the dictionary has the typed columns, they are joined in. Otherwise, and for terms that are constants of
+the plan or in a text column, they are computed from the texts, row by row: the source is never read twice.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
 
 TEXT = "term"
-"""The text itself, which may be asked for like a typed column."""
+"""The text itself, which readers may request like a typed column."""
 
 
 def typed_column(variable: Var, name: str) -> str:
-    """The name of a typed column of a variable."""
+    """Returns the name of a typed column of a variable."""
     return f"{name}_{column(variable)}"
 
 
@@ -33,9 +33,9 @@ def with_types(
     read: Mapping[Var, Collection[str]],
     numbers: Collection[Var] = (),
 ) -> Frame:
-    """The source's columns, and beside them the typed columns that are read; NULL for what is unbound.
+    """The source's columns, and the typed columns that are read; NULL for unbound variables.
 
-    numbers: variables of which nothing but numbers is read; terms that are none may have NULL, too.
+    numbers: variables read only as numbers; other terms may have NULL in all columns.
     """
     if any(read.values()):
         source = evaluation.held(source)
@@ -54,8 +54,7 @@ def with_types(
 
 
 def _with_numbers(evaluation: Evaluation, frame: Frame, variable: Var, names: list[str]) -> Frame:
-    """With the typed columns of numbers. A graph often has few of them among its terms, so that the rows
-    need not be brought to the terms."""
+    """Adds the typed columns of numbers. Often few terms are numbers, which can be broadcast."""
     key = column(variable)
     found = evaluation.terms.frame.where(f"kind <= {DOUBLE:d}")
     is_small = evaluation.backend.are_few(found)
@@ -96,7 +95,7 @@ def _joined(
 def _with_found(
     evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var, names: list[str]
 ) -> Frame:
-    """With what the dictionary has of a variable's terms, each column as `f_…`."""
+    """Adds what the dictionary has of a variable's terms, each column as `f_…`."""
     key = column(variable)
     found = evaluation.terms.of(source, variable, ("id", *names))
     found = found.select(f"id AS {key}", *(f"{name} AS f_{name}" for name in names))
@@ -108,7 +107,7 @@ def _with_found(
 
 
 def _with_own_text(evaluation: Evaluation, source: Solutions, frame: Frame, variable: Var) -> Frame:
-    """With the text of a term that is a constant of the plan or stands in the text column, as `own_text`."""
+    """Adds the text of a term that is a constant of the plan or in the text column, as `own_text`."""
     key, dialect = column(variable), evaluation.backend.dialect
     rows = ", ".join(
         f"({literal(number)}, {dialect.text(term)})" for number, term in evaluation.terms.constants.items()

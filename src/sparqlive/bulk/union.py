@@ -1,4 +1,4 @@
-"""UNION: the parts, each with its own schema. A variable that a part does not have is unbound there."""
+"""Evaluates UNION: the parts, each with its own schema. A variable that a part lacks is unbound there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""LIMIT and OFFSET: the window of one key, in the order that live keeps.
+"""Evaluates LIMIT and OFFSET: the window of one key, in the order that live uses.
 
-SQL leaves out what comes too late for the window by the places of the first order key; Python puts the few
-rows that are left in order by the one definition.
+SQL drops rows that come too late for the window, by the positions of the first order key; Python sorts the
+few remaining rows by the one definition.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PLACE = ("place_0", "place_1", "place_2")
 
 
 def _definition(operator: op.Window) -> Definition:
-    # Workers get the columns, not the plan below them.
+    # Workers get the columns instead of the plan below them.
     columns = op.Table(operator.variables, ())
     window = op.Window(columns, operator.keys, operator.order, operator.offset, operator.limit)
 
@@ -44,10 +44,10 @@ def redo(evaluation: Evaluation, operator: op.Window, old: Solutions | None, add
 def _candidates(
     evaluation: Evaluation, operator: op.Window, source: Solutions, *, has_old: bool
 ) -> Solutions:
-    """The rows that may be in the window, before the change or after it.
+    """Returns the rows that may be in the window, before or after the change.
 
-    Each row weighs at least one, so as many rows as the window reaches down to fill it: what has a later
-    place than the last of them cannot be in it.
+    Each row has a weight of at least one, so it takes at most as many rows as the window's end to fill it. A
+    row with a position after the last of these cannot be in the window.
     """
     if operator.limit is None or operator.keys or not operator.variables:
         return source
