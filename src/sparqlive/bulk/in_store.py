@@ -1,9 +1,8 @@
-"""Evaluates plans over a store's files, and keeps the results as files: nothing is held in this process.
+"""Evaluates plans over a store's files, and saves the results as files instead of in this process.
 
-For Spark, for stores on `hdfs://` and `s3a://`, and for first computations that memory has no room for.
-Quads, terms, and what operators store are read where they are: files, and the few rows after them.
-Invariant: `before` is the state before the current epoch; a result is complete before its name is handed
-over.
+Used for Spark, for stores on `hdfs://` and `s3a://`, and for initial contents that do not fit in memory.
+Reads quads, terms, and what operators store in place: the files, and the few rows added after them.
+Invariant: `before` is the state before the current epoch; a result is complete before its name is returned.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ FEW_CHANGES = 50_000
 
 @dataclass(frozen=True)
 class Changes:
-    """What really changes in an epoch: rows of s, p, o, g, w, in this process or in files."""
+    """The effective changes of an epoch: rows of s, p, o, g, w, in this process or in files."""
 
     relation: StoredRelation
     count: int
@@ -69,7 +68,7 @@ class Changes:
 
     @classmethod
     def given(cls, changes: Sequence[Sequence[int]]) -> Changes:
-        """The changes that this process has."""
+        """Makes changes from rows in this process."""
         if type(changes) is ColumnRows:
             rows = np.column_stack(changes.columns)
         else:
@@ -85,37 +84,39 @@ class Changes:
 
 @dataclass(frozen=True)
 class StoreTerms:
-    """The terms of a store, and the way of computed ones into it."""
+    """The terms of a store, and the functions that add computed terms to it."""
 
     id_of: Callable[[Term], int]
     exceptions: Callable[[], Mapping[str, int]]
     known: Callable[[Column], TermColumns]
     """Finds the terms of sorted, distinct ids."""
     enter: Callable[[Column, pa.Array], Column]
-    """Takes in a few terms with the ids that queries gave them; returns their ids."""
+    """Enters a few terms with the ids that queries gave them; returns their ids."""
     files: Callable[[str], Sequence[RunFile]] | None = None
-    """Files with all terms; those that are in none yet are written to a folder. None where no files of terms
-    are committed: then this process takes in all computed terms."""
+    """Writes the terms that no file has to a folder; also returns files with all terms. None if the store
+    commits no files of terms: this process then enters all computed terms.
+    """
     stage: Callable[[Sequence[RunFile]], None] = lambda runs: None
-    """Adds files of new terms, to be committed."""
+    """Adds files of new terms to the next commit."""
 
 
 GroupPart = Callable[[Evaluation, op.Group, Solutions], Frame]
-"""Computes the totals of groups, or the rows that these leave out, from the content of their source."""
+"""Computes the totals of groups, or the rows that totals cannot represent, from the content of their source.
+"""
 _CHANGE = (*scan.QUAD, WEIGHT)
 NO_CHANGES = Changes(StoredRelation((), np.empty((0, 5), dtype=np.int64)), 0, 0, frozenset())
 
 
 def nothing(width: int) -> Saved:
-    """No rows."""
+    """Returns an empty result."""
     empty = np.empty(0, dtype=np.int64)
     return sorted_rows([empty] * width, empty)
 
 
 class InStore:
-    """Evaluates plans of one epoch.
+    """Evaluates the plans of one epoch.
 
-    sources: for whole files; quads: those of the session, with the changes staged, to look single ones up;
+    sources: for scans of whole files. quads: those of the session, with the changes staged, for lookups.
     parameters: the rows of the plans' table of parameters.
     """
 
@@ -156,10 +157,10 @@ class InStore:
         known: Mapping[op.Operator, Saved],
         totals: Mapping[op.Group, StoredRelation],
     ) -> Saved:
-        """The change of a plan, for a relation.
+        """Computes the change of a plan, for a relation.
 
-        kept: the rows that the sources of keeping operators had. known: changes that were computed before.
-        totals: those that groups had.
+        kept: stored source rows of operators. known: changes that were computed earlier. totals: former
+        totals of groups.
         """
 
         def frames(evaluation: Evaluation) -> ResultFrames:
@@ -182,7 +183,7 @@ class InStore:
     def totals_delta(
         self, operator: op.Group, relation: str, stored: StoredRelation, changed: Saved
     ) -> Saved:
-        """The change of the stored totals of groups, from that of their source."""
+        """Computes the change of the stored totals of groups from the change of their source."""
 
         def frames(evaluation: Evaluation) -> ResultFrames:
             source = self._known(evaluation.backend, operator.source, changed)
@@ -194,7 +195,7 @@ class InStore:
     def _totals_of(
         self, evaluation: Evaluation, operator: op.Group, changed: Solutions, stored: StoredRelation
     ) -> Totals:
-        """The totals of touched groups. The stored totals and the result need them: few are computed once."""
+        """Returns the totals of touched groups; computes few once for the stored totals and the result."""
         backend = evaluation.backend
         if operator in self._touched:
             old, change, is_complete = self._touched[operator]
@@ -207,7 +208,7 @@ class InStore:
         return made
 
     def others_delta(self, operator: op.Group, relation: str, changed: Saved) -> Saved:
-        """The change of the rows that totals leave out, from that of the source."""
+        """Computes the change of the rows that totals cannot represent from the change of the source."""
         touched = self._touched.get(operator)
         if touched is not None and touched[2]:
             return nothing(len(operator.source.variables))
@@ -225,7 +226,7 @@ class InStore:
         known: Mapping[op.Operator, Saved],
         totals: Mapping[op.Group, Saved],
     ) -> tuple[Saved, Saved]:
-        """The totals of groups after the changes, and the rows of their source that these leave out.
+        """Computes the totals of groups after the changes, and the source rows that totals cannot represent.
 
         known, totals: as in `content`.
         """
@@ -243,7 +244,7 @@ class InStore:
         return made, saved(stored_totals.others, relations[1])
 
     def _has_others(self, operator: op.Group, totals: Saved) -> bool:
-        """Whether totals leave out numbers."""
+        """Returns whether there are numbers that totals cannot represent."""
         places = places_of_others(operator)
         if not totals.files:
             return any(totals.rows[place].any() for place in places) if totals.count else False
@@ -255,7 +256,7 @@ class InStore:
     def group_difference(
         self, part: GroupPart, operator: op.Group, relation: str, stored: StoredRelation
     ) -> Saved:
-        """What must be added to a stored part of groups to get the one after the changes, from scratch."""
+        """Computes what to add to a stored part of groups to get the part after the changes, from scratch."""
         return self._saved(operator, relation, lambda one: _of_source(one, operator, part), stored)
 
     def content(
@@ -265,9 +266,9 @@ class InStore:
         known: Mapping[op.Operator, Saved],
         totals: Mapping[op.Group, Saved],
     ) -> Saved:
-        """The content of a plan after the changes, for a relation.
+        """Computes the content of a plan after the changes, for a relation.
 
-        known: contents of plans below it, computed before. totals: those of groups.
+        known: contents of plans below it, computed earlier. totals: those of groups.
         """
 
         def frames(evaluation: Evaluation) -> ResultFrames:
@@ -279,7 +280,7 @@ class InStore:
     def _name(
         self, evaluation: Evaluation, known: Mapping[op.Operator, Saved], totals: Mapping[op.Group, Saved]
     ) -> None:
-        """Names contents that were computed before, for the plans that have them as parts."""
+        """Registers contents that were computed earlier, for plans that contain them."""
         made = {part: self._known(evaluation.backend, part, saved) for part, saved in known.items()}
         evaluation.named.update({(part, State.NEW): solutions for part, solutions in made.items()})
         for group, saved in totals.items():
@@ -287,7 +288,7 @@ class InStore:
             evaluation.named[group, State.NEW] = content_from_totals(evaluation, group, of_group)
 
     def difference(self, plan: op.Operator, relation: str, stored: StoredRelation) -> Saved:
-        """What must be added to stored rows to get the content of a plan after the changes, from scratch."""
+        """Computes what to add to stored rows to get a plan's content after the changes, from scratch."""
 
         def frames(evaluation: Evaluation) -> ResultFrames:
             made = content_frames(plan, evaluation)
@@ -304,7 +305,7 @@ class InStore:
         *,
         before_changes: bool = False,
     ) -> Saved:
-        """What the frames compute, or its difference to stored rows, for a relation."""
+        """Saves what the frames compute, or its difference to stored rows, for a relation."""
         if self._changes.count > _MANY_CHANGES:
             give_back()  # lookups open many files
         for _ in range(_TRIES):
@@ -320,11 +321,11 @@ class InStore:
                     if stored is not None:
                         return backend.save_difference(result.rows, stored, relation, self._target)
                     return self._kept(backend, result.rows, relation, is_delta=before_changes)
-            # About once in many billions of terms, ids clash: terms that gave way have other ids now.
+            # About once in many billions of terms, ids clash: colliding terms now have other ids.
         raise AssertionError("computed terms have other ids here than in SQL")
 
     def _keep_terms(self, backend: Backend, new: Frame) -> bool:
-        """Takes in computed terms: a few in this process, many as files. False if ids clash."""
+        """Saves computed terms: a few in this process, many as files. Returns False if ids clash."""
         files = self._terms.files
         few = backend.held(new)[1] if files is not None else backend.rows(new)
         if few is not None:
@@ -350,7 +351,7 @@ class InStore:
         return backend.save(rows, relation, self._target)
 
     def _quads(self, backend: Backend, sources: Sources, before_changes: bool) -> scan.TableOfQuads:
-        """As they were before the changes of this epoch, and these; or as they are now."""
+        """Returns the quads before the changes of this epoch with these changes, or the current quads."""
         own = NO_CHANGES if before_changes else self._changes
 
         def base() -> Frame:
@@ -369,7 +370,7 @@ class InStore:
         )
 
     def _scanned(self, backend: Backend, sources: Sources, own: Changes) -> Frame:
-        """The quads of the last epoch with changes of this one."""
+        """Returns the quads of the last epoch with changes of this one."""
         base, later = _table_of_files(backend, sources.quad_files, scan.QUAD), sources.later
         if not (len(later.rows) or later.files or own.count):
             return base
@@ -378,7 +379,7 @@ class InStore:
         return backend.view(scan.with_changes(base, late, deletes <= FEW_CHANGES, deletes > 0))
 
     def _log(self, backend: Backend, later: LaterChanges, own: Changes, *, grouped: bool) -> Frame:
-        """The change since the files of quads, as s, p, o, g, w; grouped: each quad once."""
+        """Returns the changes after the files of quads, as s, p, o, g, w; grouped: each quad once."""
         rows = np.concatenate([later.rows, own.relation.rows])
         files = [*later.files, *own.relation.files]
         if grouped and not files:
@@ -389,7 +390,7 @@ class InStore:
         return late
 
     def _net_rows(self, rows: Column) -> Column:
-        """The sum of changes that this process has, computed once per number of them."""
+        """Sums changes in this process, once per number of changes."""
         if len(rows) not in self._net:
             run = _sorted(rows)
             assert run.weights is not None
@@ -397,14 +398,14 @@ class InStore:
         return self._net[len(rows)]
 
     def _lookup(self) -> Lookup | None:
-        """Looks up quads of an epoch whose changes this process has."""
+        """Returns a lookup of quads, if this process has the changes of the epoch."""
         if self._session_quads is None:
             return None
         rows = self._changes.relation.rows
         return Lookup(self._session_quads, rows, self._id_of, self._terms.known)
 
     def _known(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
-        """A change, or a first content, that was computed before."""
+        """Returns a change, or an initial content, that was computed earlier."""
         solutions = _solutions(backend, plan, _relation_of(self._target, saved))
         return replace(solutions, small=saved.count <= FEW_CHANGES)
 
@@ -415,7 +416,7 @@ def _of_source(evaluation: Evaluation, operator: op.Group, part: GroupPart) -> R
 
 
 def _sorted(changes: Column) -> Run:
-    """The sum of changes, which are rows of s, p, o, g, w."""
+    """Sums changes, which are rows of s, p, o, g, w."""
     *columns, weights = (np.ascontiguousarray(column) for column in changes.T)
     return Run.sort(columns, weights)
 
@@ -448,7 +449,7 @@ def _table_of_files(backend: Backend, files: Sequence[str], columns: Sequence[st
 
 
 def _terms(backend: Backend, sources: Sources, names: Sequence[str]) -> Frame:
-    """The dictionary."""
+    """Returns the dictionary as a frame."""
     frames = [backend.files(sources.term_files, names)] if sources.term_files else []
     if sources.terms or not frames:
         frames.append(backend.local(entry_table(sources.terms).select(names)))

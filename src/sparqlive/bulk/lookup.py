@@ -1,9 +1,9 @@
-"""Looks up what few keys reach: quads by subject, terms by id. Stored rows are in `store/streaming.py`.
+"""Looks up quads by subject and terms by id, for few keys. Stored rows are in `store/streaming.py`.
 
-A delta of a few changes meets few rows. This process finds them, and the backend gets them as a small table;
-so the cost of a delta does not depend on the size of what it reads from. Where the keys are many in relation
-to the rows, a scan by the backend is cheaper, and the answer is None. Invariant: what is looked up is what a
-scan would find for the keys.
+A delta of a few changes needs few rows. This process finds them and passes them to the backend as a small
+table, so the cost of a delta does not depend on the size of the data. If there are many keys relative to the
+rows, a scan by the backend is cheaper, and the result is None. Invariant: a lookup returns what a scan would
+find for the keys.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Lookup:
     def quads(
         self, state: State, graph: op.GraphChoice, predicate: int | None, subjects: Column
     ) -> pa.Table | None:
-        """The quads of some subjects, each once: s, p, o, g, w. None if a scan is cheaper."""
+        """Returns the quads of some subjects, each once: s, p, o, g, w. None if a scan is cheaper."""
         if len(subjects) * ROWS_PER_SEARCH > self._quads.size_about(predicate) > SCANNED_ROWS:
             return None
         scope, after = scope_in(graph, self._id_of), state is State.NEW
@@ -65,14 +65,14 @@ class Lookup:
         return _table(*columns, np.ones(len(found), dtype=np.int64))
 
     def changes(self, graph: op.GraphChoice, predicate: int | None) -> pa.Table:
-        """The changes of the epoch in some graphs: s, p, o, g, w."""
+        """Returns the changes of the epoch in some graphs: s, p, o, g, w."""
         is_read = scope_in(graph, self._id_of).covered(self._changes[:, 3])
         if predicate is not None:
             is_read &= self._changes[:, 1] == predicate
         return _table(*self._changes[is_read].T)
 
     def terms(self, numbers: Column) -> pa.Table:
-        """Terms with their typed columns; those of the ids that the dictionary has."""
+        """Returns terms with their typed columns, for the ids that the dictionary has."""
         found = self._known_terms(np.unique(numbers))
         return term_table(pa.array(found.ids), found.texts)
 

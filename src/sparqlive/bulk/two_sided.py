@@ -1,7 +1,7 @@
-"""OPTIONAL, EXISTS and MINUS: ΔA tested against B from the left, A' ⋈ flips from the right (Theorem 4.6).
+"""Evaluates OPTIONAL, EXISTS and MINUS: ΔA tested against B, and A' ⋈ flips (Theorem 4.6).
 
-If the shared variables are always bound on both sides, they are the keys of the test. Otherwise the keys are
-whole left solutions: those compatible with a changed right one are tested before and after the change, which
+If the shared variables are always bound on both sides, they are the keys of the test. Otherwise whole left
+solutions are the keys: those compatible with a changed right one are tested before and after the change. This
 covers all schemas at once.
 """
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from sparqlive.bulk.evaluate import Evaluation
 
 Tested: TypeAlias = "Callable[[Evaluation, Any, Solutions, State, frozenset[Var]], Solutions]"
-"""What an operator makes of left solutions, by the right side in a state: at least the needed variables."""
+"""Computes an operator's results for left solutions, given the state of the right side."""
 
 _FLAGS = (
     (State.OLD, (f"{ONE} AS o", f"{ZERO} AS n")),
     (State.NEW, (f"{ZERO} AS o", f"{ONE} AS n")),
 )
-"""What tells the matches of the old state from those of the new one."""
+"""The columns that distinguish matches of the old state from those of the new one."""
 
 
 def content(
@@ -46,7 +46,7 @@ def content(
 
 
 def read_by(operator: op.TwoSided) -> frozenset[Var]:
-    """The variables of both sides that decide about matches."""
+    """Returns the variables of both sides that decide about matches."""
     condition = operator.condition if isinstance(operator, op.LeftJoin) else None
     return frozenset(operator.shared) | (mentioned(condition) if condition is not None else frozenset())
 
@@ -58,7 +58,7 @@ def right_of(
     state: State,
     needed: frozenset[Var] | None = None,
 ) -> Solutions:
-    """The right side as far as the left solutions can reach it."""
+    """Returns the right side, as far as the left solutions can reach it."""
     keys = keys_of(left).only(operator.right.pushable) if left.small else None
     wanted = frozenset(operator.right.variables) if needed is None else needed
     return evaluation.content(operator.right, state, wanted, keys)
@@ -67,7 +67,7 @@ def right_of(
 def matched(
     evaluation: Evaluation, operator: op.TwoSided, left: Solutions, right: Solutions
 ) -> tuple[Frame, list[str]]:
-    """What left solutions with a match have, and the columns by which to compare."""
+    """Returns what left solutions with a match have, and the columns by which to compare."""
     keys = operator.flip_keys
     if keys is not None:
         columns = [column(v) for v in keys]
@@ -79,7 +79,7 @@ def matched(
 
 
 def own(name: str) -> str:
-    """A column of the left solution as it was before it was joined."""
+    """Names a column of the left solution as it was before the join."""
     return f"own_{name}"
 
 
@@ -88,7 +88,7 @@ def own_columns(left: Solutions) -> list[str]:
 
 
 def pairs_of(evaluation: Evaluation, operator: op.TwoSided, left: Solutions, right: Solutions) -> Solutions:
-    """Left and right solutions that match, with the columns that the left one had."""
+    """Returns the left and right solutions that match, with the columns that the left one had."""
     kept = left.of(left.frame.select("*", *(f"{name} AS {own(name)}" for name in left.columns)))
     domain = operator.domain if isinstance(operator, op.Semi) and operator.tests_domain else None
     if domain is None:
@@ -113,7 +113,7 @@ def joined_with_left(evaluation: Evaluation, operator: op.TwoSided, right: Solut
 def key_flips(
     evaluation: Evaluation, operator: op.TwoSided, changed: Solutions, keys: tuple[Var, ...]
 ) -> Solutions:
-    """The keys of which something changed, where having a match does: old `o` and new `n`, each 0 or 1."""
+    """Returns the changed keys whose having a match changes: old `o` and new `n`, each 0 or 1."""
     touched = Keys(changed.frame, keys, changed.small)
     columns = [column(v) for v in keys]
     frames = []
@@ -133,9 +133,9 @@ def key_flips(
 def whole_row_flips(
     evaluation: Evaluation, operator: op.TwoSided, changed: Solutions, outputs: Sequence[str]
 ) -> tuple[Solutions, Solutions]:
-    """The pairs of new left and changed right solutions, and the left solutions whose having a match changes.
+    """Returns pairs of new left and changed right solutions, and left solutions whose having a match changes.
 
-    `outputs`: what to make of the weight and of `o` and `n`, which say whether there was and is a match.
+    `outputs`: expressions over the weight and over `o` and `n`, which say whether there was and is a match.
     """
     reached = keys_of(changed).only(operator.left.pushable)
     left = summed(evaluation.content(operator.left, State.NEW, frozenset(operator.left.variables), reached))

@@ -1,4 +1,4 @@
-"""DuckDB as a backend of the bulk executor: names Arrow tables and functions for use in SQL."""
+"""Implements the backend on DuckDB: registers Arrow tables and Python functions under names for SQL."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sparqlive.store.streaming import difference, pieces_of_saved
 
 _NUMBERS = count()
 _LOOK_SECONDS = 0.05
-"""How often a query that is running is looked at: whether its caller is to stop."""
+"""How often a running query checks whether its caller wants to stop."""
 _TYPES = {
     pa.bool_(): "BOOLEAN",
     pa.int8(): "TINYINT",
@@ -59,13 +59,13 @@ _ALL_IDS = (1 << 64) - 1
 _SMALLEST_RANGE = _ALL_IDS // _RANGES**2
 """Smaller ranges are not cut: then many rows have the same id."""
 _GLOB = re.compile(r"[*?\[\\]")
-"""Characters by which a path would be a pattern, of which DuckDB reads all files that match."""
+"""Characters that make a path a pattern, for which DuckDB reads all matching files."""
 
 
 _idle: list[duckdb.DuckDBPyConnection] = []
-"""Connections that are not in use: opening one takes as long as a small query."""
+"""Idle connections: opening one takes as long as a small query."""
 _of_parent: list[duckdb.DuckDBPyConnection] = []
-"""Connections of the process that this one was forked from. Without its threads they cannot be closed."""
+"""Connections of the process that forked this one. Without its threads they cannot be closed."""
 
 
 def _forget_connections() -> None:
@@ -77,7 +77,7 @@ os.register_at_fork(after_in_child=_forget_connections)
 
 
 class DuckDb:
-    """A connection to DuckDB for the time of a `with` block, and its tables and functions."""
+    """A connection to DuckDB for the duration of a `with` block, with its tables and functions."""
 
     shares = True
     joins_after_sum = 2
@@ -85,7 +85,7 @@ class DuckDb:
     def __init__(
         self, connection: duckdb.DuckDBPyConnection | None = None, memory: int | None = None
     ) -> None:
-        """`memory`: how many bytes queries may use before they spill to disk."""
+        """`memory`: the number of bytes that queries may use before they spill to disk."""
         self._memory = memory
         self.dialect: Dialect = DuckDbSql()
         self._given = connection
@@ -96,15 +96,14 @@ class DuckDb:
         self._waiting: dict[str, Later] = {}
         self._functions: list[str] = []
         self._held: dict[int, tuple[Frame, Frame, pa.Table | None]] = {}
-        """Frames that were computed, by their nodes: the frame itself, the table for it, and its rows."""
+        """Computed frames by their nodes: the frame itself, the table for it, and its rows."""
         self._steps: list[Callable[[duckdb.DuckDBPyConnection], object]] = []
-        """What set up the connection, its tables, views and functions: does it again in another database."""
+        """The steps that set up the connection and its tables, to be repeated in another database."""
         self._is_spent = False
-        """Whether the connection is not used again: a query was stopped, whose thread may be busy with it for
-        another moment, or its database had a fault."""
+        """Whether the connection is not reused: a stopped query keeps it busy, or its database failed."""
 
     def frame(self, data: Any, columns: Sequence[str]) -> Frame:
-        """An Arrow table, a relation of DuckDB, or a table that is made later."""
+        """Registers an Arrow table, a relation of DuckDB, or a table that is created later."""
         name = f"table_{next(_NUMBERS)}"
         if isinstance(data, Later):
             self._waiting[name] = data
@@ -125,7 +124,7 @@ class DuckDb:
         return names
 
     def share(self, frame: Frame) -> tuple[Frame, bool]:
-        """The same frame: DuckDB computes a common table expression once, and broadcasts nothing."""
+        """Returns the same frame: DuckDB computes a common table expression once, and broadcasts nothing."""
         return frame, True
 
     def measured(self, frame: Frame) -> tuple[Frame, bool]:
@@ -138,7 +137,7 @@ class DuckDb:
         return True
 
     def materialize(self, frame: Frame) -> Frame:
-        """With a bound on memory, as a table of DuckDB, which goes to disk if it is large."""
+        """Creates a table of DuckDB if memory is limited; a large one goes to disk."""
         if self._memory is None:
             return self.frame(self.query(frame), frame.columns)
         name = f"made_{next(_NUMBERS)}"
@@ -167,7 +166,7 @@ class DuckDb:
         if len(local) < len(paths) or any(_GLOB.search(path) for path in local):
             return self.frame(_dataset(paths, columns), columns)
         listed = ", ".join(map(self.dialect.text, local))
-        # A folder above the store may be named `s=1`, which is no column.
+        # A folder above the store may be named `s=1`, which is not a column.
         found = f"read_parquet([{listed}], hive_partitioning = false)"
         return self._view(f"SELECT {', '.join(columns)} FROM {found}", columns)
 
@@ -193,9 +192,9 @@ class DuckDb:
         return parts[0] if len(parts) == 1 else combined(parts, len(frame.columns) - 1, target, relation)
 
     def _saved(self, frame: Frame, relation: str, target: Target, low: int, high: int) -> Iterator[Saved]:
-        """The rows of a range of the first column; if there is no memory for them, in smaller ranges.
+        """Saves the rows of a range of the first column; if memory runs out, in smaller ranges.
 
-        Ids are hashes, so ranges of the same size have about as many rows.
+        Ids are hashes, so ranges of equal size have about equally many rows.
         """
         width = len(frame.columns) - 1
         is_whole = high - low == _ALL_IDS
@@ -215,15 +214,15 @@ class DuckDb:
             return
         except duckdb.OutOfMemoryException:
             pass
-        gc.collect()  # an error and the query that it ended hold each other, and the query its memory
+        gc.collect()  # an error and its query reference each other, and the query holds memory
         step = (high - low) // _RANGES + 1
         for start in range(low, high + 1, step):
             yield from self._saved(frame, relation, target, start, min(start + step - 1, high))
 
     def save_difference(self, frame: Frame, stored: StoredRelation, relation: str, target: Target) -> Saved:
-        """The rows are sorted into files, and compared with the stored ones piece by piece.
+        """Sorts the rows into files, and compares them with the stored ones piece by piece.
 
-        To sum both in one query, DuckDB would need much more memory.
+        One query that sums both would need much more memory in DuckDB.
         """
         scratch = replace(target, folder=f"{target.folder}/{uuid4().hex}")
         scratch.place.make(scratch.folder)
@@ -246,20 +245,20 @@ class DuckDb:
         return self._run(text, kept)
 
     def query(self, frame: Frame) -> pa.Table:
-        """The rows; a query runs at once, because what it reads goes with the `with` block."""
+        """Runs the query at once, because the tables that it reads exist only inside the `with` block."""
         return self._run(self._text(frame), lambda found: found.to_arrow_table())
 
     def _text(self, frame: Frame) -> str:
-        """The text of a query, once the tables that it reads are there."""
+        """Returns the text of a query, after creating the tables that it reads."""
         text = frame.sql(self.dialect)
         for name in [name for name in self._waiting if re.search(rf"\b{name}\b", text)]:
             self._register(name, self._waiting.pop(name).make())
         return text
 
     def _run(self, text: str, take: Callable[[duckdb.DuckDBPyRelation], Result]) -> Result:
-        """Runs a query; one that does not get along with its memory, once more with one thread and more.
+        """Runs a query; if memory runs out, runs it again with one thread and more memory.
 
-        Each thread of a sort or a join holds what DuckDB cannot put on disk.
+        Each thread of a sort or a join holds data that DuckDB cannot spill to disk.
         """
         try:
             return self._run_once(text, take)
@@ -268,7 +267,7 @@ class DuckDb:
                 raise
         [(threads,)] = self._connection.execute("SELECT current_setting('threads')").fetchall()
         try:
-            gc.collect()  # an error and the query that it ended hold each other, and the query its memory
+            gc.collect()  # an error and its query reference each other, and the query holds memory
             self._connection.execute(f"SET threads = 1; SET memory_limit = '{_MORE_MEMORY * self._memory}B'")
             return self._run_once(text, take)
         finally:
@@ -276,7 +275,7 @@ class DuckDb:
                 self._connection.execute(f"SET threads = {threads}; SET memory_limit = '{self._memory}B'")
 
     def _run_once(self, text: str, take: Callable[[duckdb.DuckDBPyRelation], Result]) -> Result:
-        """Runs a query. A fault in DuckDB ends its database: then it runs in another one, with one thread.
+        """Runs a query. If a fault in DuckDB ends the database, uses a new one and one thread.
 
         DuckDB 2.0 has such faults where several threads of a join meet ("dict-surviving cache").
         """
@@ -290,7 +289,7 @@ class DuckDb:
         return self._run_in_thread(text, take)
 
     def _run_in_thread(self, text: str, take: Callable[[duckdb.DuckDBPyRelation], Result]) -> Result:
-        """Runs a query in a thread of its own. An exception set in this one, or in its flag, stops it."""
+        """Runs a query in a thread of its own. An exception set in this thread, or in its flag, stops it."""
         outcome: Future[Result] = Future()
 
         def run() -> None:
@@ -353,7 +352,7 @@ class DuckDb:
 
 
 def _connected() -> duckdb.DuckDBPyConnection:
-    """A database in memory; what does not fit goes to the folder for temporary files."""
+    """Opens a database in memory; data that does not fit goes to the folder for temporary files."""
     try:
         return _idle.pop()
     except IndexError:
@@ -370,7 +369,7 @@ def _local_path(address: str) -> str:
 
 
 def _dataset(addresses: Sequence[str], columns: Sequence[str]) -> dataset.Dataset:
-    """Files that DuckDB would not find by their names: pyarrow reads the columns and rows that it needs."""
+    """Opens files whose names DuckDB cannot take; pyarrow reads the columns and rows that it needs."""
     files, _ = file_system(addresses[0])
     paths = [file_system(address)[1] for address in addresses]
     known = {field.name: field for field in TERM_SCHEMA}

@@ -1,10 +1,10 @@
-"""An epoch whose changes workers read: from parts to the files of a commit.
+"""Computes an epoch whose changes workers read: from parts to the files of a commit.
 
-Someone has workers put down quads, or changes with weights, as parts (`parts.py`): `Parse` says how. Here
-workers find which of them change something, by reading the store's files of the same graphs, predicates and
-subjects, and which terms are new. They write both as files of a commit. This process sees counts, and the
-names of files. Invariants: the last change of a quad counts; each effective change, and each new term, is
-written once; no term gets an id that stands for another one.
+A `Parse` lets workers write quads, or changes with weights, as parts (`parts.py`). Workers then determine
+which of them change anything, by reading the store's files of the same graphs, predicates and subjects, and
+which terms are new. They write both as files of a commit. This process sees only counts and file names.
+Invariants: the last change of a quad counts; each effective change, and each new term, is written once; no
+term gets an id that stands for another one.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from sparqlive.store.term_runs import texts_in
 from sparqlive.zset.columns import ColumnRows, group_starts, last_rows
 
 Parse = Callable[[str, Encoder], Sequence[Part]]
-"""Has workers put down quads below a folder, with the ids that an encoder gives; returns the parts in order.
+"""Lets workers write quads below a folder, with ids from an encoder; returns the parts in order.
 
-All parts have weights, or none, and then all quads are inserted. It is called again if terms collide.
+Either all parts have weights, or none; then all quads are inserted. It is called again if terms collide.
 """
 
 
 SCRATCH = "scratch"
-"""The folder, in that of an attempt, of what is read only to find the changes: parts, text, known terms."""
+"""Folder, inside that of an attempt, for temporary input: parts, text, known terms."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """What a store has: its quads, files of all its terms, the exceptions, and the text of an id."""
+    """The state of a store: its quads, files of all its terms, the exceptions, and the text of an id."""
 
     quads: QuadRuns
     terms: Sequence[RunFile]
@@ -68,26 +68,26 @@ class ChangeFiles:
     runs: Sequence[RunFile]
     terms: Sequence[RunFile]
     exceptions: Mapping[str, int]
-    """Of new terms."""
+    """The exceptions among the new terms."""
     given: int
     distinct: int
-    """The number of given quads, each counted once."""
+    """The number of given quads, counting each quad once."""
     inserted: int
     deleted: int
     predicates: frozenset[int]
     are_base: bool = False
-    """Whether they are whole runs, for a store without quads."""
+    """Whether the files are whole runs, for a store without quads."""
     rejected: int = 0
-    """Malformed lines that were left out."""
+    """Number of malformed lines that were skipped."""
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """How long the phases of writing whole runs took."""
+    """Durations of the phases of writing whole runs."""
 
     def __len__(self) -> int:
-        """The number of changes."""
+        """Number of changes."""
         return self.inserted + self.deleted
 
     def rows(self) -> ColumnRows:
-        """All changes in this process, sorted by p, g, s, o."""
+        """Reads all changes into this process, sorted by p, g, s, o."""
         names = ("s", "p", "o", "g", "w")
         parts = [read_columns(self.place, run, names) for run in self.runs]
         rows = ColumnRows([np.concatenate(columns) for columns in zip(*parts, strict=True)])
@@ -96,9 +96,9 @@ class ChangeFiles:
 
 
 class Reading:
-    """What workers read for an epoch: read once, and again only if terms collide.
+    """The input that workers read for an epoch: once, and again only if terms collide.
 
-    Which changes are effective depends on the store, which may change before they are committed: `changes`
+    Which changes are effective depends on the store, which may change before they are committed, so `changes`
     may be called again.
     """
 
@@ -117,7 +117,7 @@ class Reading:
         self._tries = 0
 
     def changes(self, epoch: int, known: Known) -> ChangeFiles:
-        """Has workers write the changes that are effective in a store, and the terms that are new there."""
+        """Lets workers write the changes that are effective in a store, and the terms that are new there."""
         place, exceptions = self._place, dict(known.exceptions)
         while True:
             parts = self._read(exceptions)
@@ -137,7 +137,7 @@ class Reading:
             clashes = {number: texts for one in terms for number, texts in one.clashes.items()}
             if not clashes:
                 break
-            # About once in many billions of terms: all is encoded again with other ids.
+            # About once in many billions of terms: everything is encoded again with other ids.
             exceptions |= other_ids(clashes, exceptions, _taken(place, known, terms))
         place.take_over(folder)
         changed = [one for one in found if isinstance(one, _Changed)]
@@ -146,7 +146,7 @@ class Reading:
         return _together(place, changed, terms, new)
 
     def _read(self, exceptions: Mapping[str, int]) -> Sequence[Part]:
-        """The parts, with the ids that exceptions give."""
+        """Returns the parts, with the ids of exceptions."""
         if self._exceptions != exceptions:
             folder = f"{self._folder}/{SCRATCH}/parts"
             drop_folder(self._place.text(folder))
@@ -158,7 +158,7 @@ class Reading:
         return self._parts
 
     def close(self) -> None:
-        """Removes what was only read."""
+        """Removes the temporary input."""
         drop_folder(self._place.text(f"{self._folder}/{SCRATCH}"))
 
 
@@ -169,7 +169,7 @@ def _with_stored(task: QuadTask, has_weights: bool, quads: QuadRuns) -> _ChangeT
 
 
 def _taken(place: Place, known: Known, terms: Sequence[_Terms]) -> Callable[[Sequence[int]], set[int]]:
-    """Which ids stand for a term, in the store or among the new ones."""
+    """Returns a function that tells which ids stand for a term, in the store or among the new terms."""
     files = [run for one in terms for run in one.runs]
 
     def taken(numbers: Sequence[int]) -> set[int]:
@@ -210,7 +210,7 @@ def _together(
 
 @dataclass(frozen=True)
 class _ChangeTask:
-    """A part of the changes, and where the store has the same graphs, predicates and subjects."""
+    """A part of the changes, and the store's files of the same graphs, predicates and subjects."""
 
     quads: QuadTask
     has_weights: bool
@@ -219,7 +219,7 @@ class _ChangeTask:
 
 @dataclass(frozen=True)
 class _Changed:
-    """Effective changes in files. `predicates` and `graphs` are those of given inserts."""
+    """Effective changes in files. `predicates` and `graphs` are those of the given inserts."""
 
     runs: Sequence[RunFile]
     given: int
@@ -233,7 +233,7 @@ class _Changed:
 
 @dataclass(frozen=True)
 class _Terms:
-    """New terms in files; ids with several texts; and reserved names, also such as are not new."""
+    """New terms in files; ids with several texts; and all reserved names, new or not."""
 
     runs: Sequence[RunFile]
     clashes: Mapping[int, Sequence[str]]
@@ -248,7 +248,7 @@ class _Task:
     terms: Sequence[RunFile]
 
     def __call__(self, task: _ChangeTask | TermTask) -> _Changed | _Terms:
-        # A task that is run twice writes two sets of files, of which one is listed.
+        # A task that ran twice wrote two sets of files, of which one is listed.
         name = os.urandom(6).hex()
         return self._terms(task, name) if isinstance(task, TermTask) else self._changes(task, name)
 

@@ -1,4 +1,4 @@
-"""Spark as a backend of the bulk executor: names DataFrames and Arrow functions for use in SQL."""
+"""Implements the backend on Spark: registers DataFrames and Arrow functions under names for SQL."""
 
 from __future__ import annotations
 
@@ -74,16 +74,16 @@ class SparkBackend:
         self._scratch = scratch
         self._quads = quads
         self._partitions: str | None = None
-        """The session's own number of partitions, while it has another."""
+        """The session's own number of partitions, while this backend has changed it."""
         self._longest = longest
         self._views: list[str] = []
         self._functions: list[str] = []
-        # Spark Connect resolves names when rows are read, which may be after this backend has ended: tables
-        # are part of the query there, and functions stay.
+        # Spark Connect resolves names when rows are read, possibly after this backend has ended. Tables are
+        # therefore part of the query there, and functions stay registered.
         self._is_connect = is_connect(session)
         self._tables: dict[str, DataFrame] = {}
         self._held: dict[int, tuple[Frame, Frame, pa.Table | None]] = {}
-        """Frames that were computed, by their nodes: the frame itself, the table for it, and its rows."""
+        """Computed frames by their nodes: the frame itself, the table for it, and its rows."""
         self._persisted: list[DataFrame] = []
 
     def frame(self, data: DataFrame | Later, columns: Sequence[str]) -> Frame:
@@ -100,16 +100,16 @@ class SparkBackend:
         return data.columns
 
     def share(self, frame: Frame) -> tuple[Frame, bool]:
-        """The same rows, for several uses in one query. A long frame runs now, and the workers keep its rows.
+        """Prepares a frame for several uses in one query. A long frame runs now, and workers keep its rows.
 
         Repeated uses of uses would make a query's text grow exponentially with the depth of its plan.
         """
         return (frame, True) if len(frame.sql(self.dialect)) <= self._longest else self.measured(frame)
 
     def measured(self, frame: Frame) -> tuple[Frame, bool]:
-        """Runs the frame now: few rows come here, the workers keep more; their number decides.
+        """Runs the frame now: a few rows come to this process, the workers keep more; the number decides.
 
-        Either way Spark forgets how the rows were computed. It would analyse that again for each use.
+        Either way Spark forgets how the rows were computed. It would analyze that again for each use.
         """
         rows = self.query(frame).persist()
         try:
@@ -133,13 +133,13 @@ class SparkBackend:
         return known[1:]
 
     def repeats(self, frame: Frame) -> bool:
-        """Spark computes a common table expression for each of its readers."""
+        """Limits the tables read, because Spark computes a common table expression once per reader."""
         return frame.reads() <= _MOST_READS
 
     def materialize(self, frame: Frame) -> Frame:
-        """The rows stay with the workers, who compute them for the first query, until this backend ends.
+        """Lets workers keep the rows, which the first query computes, until this backend ends.
 
-        Without a folder for files, results are read after that: nothing is computed ahead.
+        Without a folder for files, results are read after the backend ends, so nothing is computed ahead.
         """
         if self._scratch is None or id(frame.node) in self._held:
             return frame
@@ -156,7 +156,7 @@ class SparkBackend:
         return name
 
     def _lasting_function(self, function: Function, kind: pa.DataType) -> str:
-        """A function under a name that says what it does, so that the same one is registered once."""
+        """Registers a function under a name that describes it, so that it is registered only once."""
         digest = blake2b(_pickled((function, str(kind))), digest_size=16).hexdigest()
         name = f"sparqlive_function_{digest}"
         known = _LASTING.setdefault(self._session, set())
@@ -185,7 +185,7 @@ class SparkBackend:
         return self._run(self.query(frame).toArrow)
 
     def save(self, frame: Frame, relation: str, target: Target) -> Saved:
-        """Workers sort ranges of the rows and write their files; only the names come back, or few rows."""
+        """Lets workers sort ranges of the rows and write their files; returns only the names, or few rows."""
         *columns, _ = frame.columns
         rows = self.query(frame)
         rows = rows.repartitionByRange(*columns) if columns else rows.repartition(1)
@@ -204,7 +204,7 @@ class SparkBackend:
         return self.save(differing, relation, target)
 
     def save_terms(self, frame: Frame, known: Sequence[RunFile], target: Target) -> NewTerms:
-        """Workers compare ranges of the terms with the store's, and write files; only the names come back."""
+        """Lets workers compare ranges of terms with the store's, and write files; returns only the names."""
         rows = self.query(frame).repartitionByRange("id").sortWithinPartitions("id", "term")
         keep = _ARROW_FUNCTION(_term_saver(target, known), returnType="binary").asNondeterministic()
         kept = rows.select(keep("id", "term").alias("saved")).where("saved IS NOT NULL")
@@ -251,7 +251,7 @@ _TERM_FIELDS = {field.name: field for field in from_arrow_schema(TERM_SCHEMA)}
 
 
 def read_files(session: SparkSession, paths: Sequence[str], columns: Sequence[str]) -> DataFrame:
-    """Columns of Parquet files: those of terms, or numbers."""
+    """Reads columns of Parquet files: those of terms, or numbers."""
     fields = [_TERM_FIELDS.get(name) or StructField(name, LongType()) for name in columns]
     return parquet(session, paths, StructType(fields))
 
@@ -260,7 +260,7 @@ def read_files(session: SparkSession, paths: Sequence[str], columns: Sequence[st
 
 
 def _partition_saver(target: Target, relation: str, width: int) -> Callable[..., Iterator[pa.Array]]:
-    """A function of the columns of a partition; Spark reads its type."""
+    """Returns a function of the columns of a partition; Spark reads its type."""
 
     def save_columns(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         return _save_partition(target, relation, width, batches)
@@ -272,7 +272,7 @@ def _partition_saver(target: Target, relation: str, width: int) -> Callable[...,
 
 
 def _term_saver(target: Target, known: Sequence[RunFile]) -> Callable[..., Iterator[pa.Array]]:
-    """A function of the ids and texts of a partition; Spark reads its type."""
+    """Returns a function of the ids and texts of a partition; Spark reads its type."""
 
     def save_terms(batches: Iterator[tuple[pa.Array, ...]]) -> Iterator[pa.Array]:
         saving = TermSaving(target, known, _ending())
@@ -282,7 +282,7 @@ def _term_saver(target: Target, known: Sequence[RunFile]) -> Callable[..., Itera
 
 
 def _ending() -> str:
-    """Of the names of a task's files, which no other attempt has."""
+    """Returns the end of a task's file names, which no other attempt has."""
     task = TaskContext.get()
     assert task is not None
     return f"-{task.partitionId()}-{task.taskAttemptId()}"
@@ -291,9 +291,9 @@ def _ending() -> str:
 def _save_partition(
     target: Target, relation: str, width: int, batches: Iterator[tuple[pa.Array, ...]]
 ) -> Iterator[pa.Array]:
-    """Keeps the sorted rows of a partition: many of them in files.
+    """Saves the sorted rows of a partition: many of them in files.
 
-    The number of the partition comes with what is to be known about its rows.
+    Returns the number of the partition together with the description of its rows.
     """
     task = TaskContext.get()
     assert task is not None
@@ -311,7 +311,7 @@ def _at_the_end(
     add: Callable[[tuple[pa.Array, ...]], None],
     finish: Callable[[], object],
 ) -> Iterator[pa.Array]:
-    """Takes in the rows of a partition; what is to be known about them comes with the last row."""
+    """Consumes the rows of a partition, and yields the result for all of them with the last row."""
     size = 0
     for columns in batches:
         if size:
