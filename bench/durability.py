@@ -113,7 +113,7 @@ def made(path: Path, quads: int) -> None:
 
     store = Store(path)
     store.write_terms(TermColumns.of([(hash_of(text), text) for text in texts]))
-    store.write_quads(pieces(), 0)
+    store.write_quads(pieces())
     store.close()
 
 

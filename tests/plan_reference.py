@@ -22,7 +22,7 @@ from sparqlive.sparql.expressions import ExpressionError, compile_condition, com
 from sparqlive.sparql.ordering import order_key, rank_key
 from sparqlive.sparql.reference.aggregates import aggregate_of
 from sparqlive.sparql.values import value_of
-from sparqlive.zset.zset import ZSet
+from tests.zsets import ZSet
 
 Row: TypeAlias = tuple[Term | None, ...]
 Solutions: TypeAlias = ZSet[Row]

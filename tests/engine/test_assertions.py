@@ -92,7 +92,7 @@ class Recorded:
             assert (name in known) == (name in others)
         for name, own in others.items():
             assert sorted(known.quads(name)) == sorted(own)
-            assert known.count(name) == len(own)
+            assert known.count_after(name, {}) == len(own)
         for quad in self.graph:
             assert known.is_asserted(quad) == (quad in asserted)
             assert known.is_local(quad) == (quad in self.model[None])

@@ -29,10 +29,10 @@ from sparqlive.plan.rewrites import rewrite
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.algebra import Call, Var
 from sparqlive.sparql.syntax import parse_query
-from sparqlive.zset.zset import ZSet
 from tests.conftest import examples
 from tests.plan.test_theorems import Given, KSet, k_sets
 from tests.random_queries import RandomQuery, queries
+from tests.zsets import ZSet
 
 X, Y, Z = (Var(name) for name in "xyz")
 A, B, C = KSet("A", (X, Y)), KSet("B", (Y, Z)), KSet("C", (X, Z))

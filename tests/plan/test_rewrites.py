@@ -29,11 +29,11 @@ from sparqlive.plan.rewrites.walk import bottom_up
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.syntax import parse_query
-from sparqlive.zset.zset import ZSet
 from tests.conftest import examples
 from tests.oracle import assert_same
 from tests.plan_reference import Reference
 from tests.random_queries import LITERALS, NODES, PROLOGUE, RandomQuery, graphs, queries
+from tests.zsets import ZSet
 
 Rule = Callable[[op.Operator], op.Operator]
 

@@ -21,11 +21,11 @@ from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.translate import translate
 from sparqlive.sparql.algebra import Call, Constant, Expression, Var
 from sparqlive.sparql.syntax import parse_query
-from sparqlive.zset.zset import ZSet
 from tests.conftest import examples
 from tests.oracle import assert_same
 from tests.plan_reference import Reference, Solutions
 from tests.random_queries import NODES, PREDICATES, RandomQuery, batches, graphs, queries
+from tests.zsets import ZSet
 
 pytestmark = pytest.mark.laws
 

@@ -37,9 +37,6 @@ class FakeMaps:
     def predicates(self) -> Column:
         return np.array(sorted(self._graphs), np.int64)
 
-    def sizes(self) -> Column:
-        return np.array([sum(q[PREDICATE] == p for q in self._quads) for p in sorted(self._graphs)])
-
     def has(self, predicate: int) -> bool:
         return predicate in self._graphs
 

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from hypothesis import given
 from sparqlive.errors import StoreFailed
 from sparqlive.store import map_folder, maps
 from sparqlive.store.map_folder import MapFolder, is_local
-from sparqlive.store.maps import Map, UnusableMap, write_map, writing
+from sparqlive.store.maps import Array, Map, UnusableMap, writing
 from sparqlive.zset.run import Run, directory_of
 from tests.conftest import examples
 from tests.zset.test_run import EXTREMES, HUB, Row, columns, lookups, runs, spread_rows
@@ -35,6 +35,13 @@ def _small_blocks() -> Iterator[None]:
         patch.setattr(maps, "BLOCK", 512)
         patch.setattr(maps, "_BUCKET_BITS", 4)
         yield
+
+
+def write_map(path: Path, sources: Sequence[str], arrays: Mapping[str, Array]) -> None:
+    sections = {name: (array.dtype.str, len(array)) for name, array in arrays.items()}
+    with writing(path, sources, sections) as writer:
+        for name, array in arrays.items():
+            writer.append(name, array)
 
 
 def sections_of(rows: Sequence[Row], arity: int, padding: int = 0) -> dict[str, maps.Array]:
@@ -386,9 +393,10 @@ _KILLED = """
 import os, signal, sys
 from pathlib import Path
 import numpy as np
-from sparqlive.store.maps import write_map
+from sparqlive.store.maps import writing
 Path.rename = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-write_map(Path(sys.argv[1]), ["4f1c", "ff00"], {"numbers": np.arange(1000)})
+with writing(Path(sys.argv[1]), ["4f1c", "ff00"], {"numbers": ("<i8", 1000)}) as writer:
+    writer.append("numbers", np.arange(1000))
 """
 
 

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparqlive.zset.zset import ZSet, add_into, without_zeros
+from sparqlive.zset.zset import add_into, without_zeros
+from tests.zsets import ZSet
 
 rows = st.integers(0, 5)
 pairs = st.lists(st.tuples(rows, st.integers(-3, 3)), max_size=12)

@@ -184,7 +184,7 @@ def function(name: str, operand: Operand, writing: Writing) -> Operand:
         writing.doubts.append(f"{operand.kind} BETWEEN {DATETIME:d} AND {DURATION:d}")
     kind = step(f"CASE WHEN {operand.kind} <= {DOUBLE:d} THEN {operand.kind} END")
     whole, fraction = map(step, _applied(name, _exact(operand), writing))
-    double = f"CASE WHEN {kind} > {DECIMAL:d} THEN {_applied_to_double(name, signed, writing)} END"
+    double = f"CASE WHEN {kind} > {DECIMAL:d} THEN {_applied_to_double(name, signed)} END"
     writing.doubts.append(f"{kind} <= {DECIMAL:d} AND {whole} IS NULL")
     return _number(kind, whole, fraction, step(double), writing)
 
@@ -203,7 +203,7 @@ def _applied(name: str, value: Parts, writing: Writing) -> Parts:
     return writing.dialect.arithmetic_or_null("+", whole, up), number(0)
 
 
-def _applied_to_double(name: str, value: str, writing: Writing) -> str:
+def _applied_to_double(name: str, value: str) -> str:
     match name:
         case "NEGATE":
             return f"-({value})"

@@ -116,9 +116,9 @@ class Native:
                     return None
                 return f"({one} {'AND' if name == '&&' else 'OR'} {other})"
             case "SAMETERM", (left, right):
-                return self._equality("=", left, right)
+                return self._equality(left, right)
             case ("=" | "!=") as name, (left, right) if _is_iri(left) or _is_iri(right):
-                part = self._datatype(left, right) or self._equality("=", left, right)
+                part = self._datatype(left, right) or self._equality(left, right)
                 return part if part is None or name == "=" else f"(NOT {part})"
             case ("=" | "!=" | "<" | ">" | "<=" | ">=") as name, (left, right):
                 return self._comparison(name, left, right)
@@ -146,12 +146,12 @@ class Native:
         found = f"({' OR '.join(str(test) for test in tests)})"
         return found if name == "IN" else f"(NOT {found})"
 
-    def _equality(self, sign: str, left: Expression, right: Expression) -> str | None:
+    def _equality(self, left: Expression, right: Expression) -> str | None:
         """Compares by id with an IRI, which equals nothing but itself (§17.4.1.7)."""
         one, other = self.value(left), self.value(right)
         if one is None or other is None:
             return None
-        return f"(nullif({one}, {ZERO}) {sign} nullif({other}, {ZERO}))"
+        return f"(nullif({one}, {ZERO}) = nullif({other}, {ZERO}))"
 
     def _tag(self, variable: Var) -> str:
         """Writes LANG; NULL for an error, also for a literal with a base direction."""

@@ -26,7 +26,7 @@ SIGNED = "signed"
 """The column of a number as a double, with the sign of zero."""
 _STEP = re.compile(r"\bn_([0-9]+)\b")
 _ALL_KINDS = range(BLANK + 1)
-_NUMBERS, _STRINGS, _TRUTHS = range(DOUBLE + 1), range(STRING, LANGSTRING + 1), range(BOOLEAN, BOOLEAN + 1)
+_STRINGS, _TRUTHS = range(STRING, LANGSTRING + 1), range(BOOLEAN, BOOLEAN + 1)
 
 
 @dataclass
@@ -109,7 +109,7 @@ def constant_operand(term: Term, number_: str, dialect: Dialect) -> Operand:
     return Operand(cell, number_, typed, range(typed.kind, typed.kind + 1))
 
 
-def number_operand(cells: dict[str, Callable[[], str]], least: int = 0, greatest: int = DOUBLE) -> Operand:
+def number_operand(cells: dict[str, Callable[[], str]]) -> Operand:
     """Makes a number: kind, whole, fraction, and as a double with the sign of zero."""
 
     def cell(name: str) -> str:
@@ -121,7 +121,7 @@ def number_operand(cells: dict[str, Callable[[], str]], least: int = 0, greatest
             return f"coalesce({exact}, {signed} <> 0 AND NOT isnan({signed}))"
         return cells[name]() if name in cells else nothing(name)
 
-    return Operand(cell, kinds=range(least, greatest + 1))
+    return Operand(cell, kinds=range(DOUBLE + 1))
 
 
 def string_operand(characters: str, language: str | None, writing: Writing) -> Operand:

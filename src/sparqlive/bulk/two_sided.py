@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 Tested: TypeAlias = "Callable[[Evaluation, Any, Solutions, State, frozenset[Var]], Solutions]"
 """Computes an operator's results for left solutions, given the state of the right side."""
 
-_FLAGS = (
-    (State.OLD, (f"{ONE} AS o", f"{ZERO} AS n")),
-    (State.NEW, (f"{ZERO} AS o", f"{ONE} AS n")),
-)
-"""The columns that distinguish matches of the old state from those of the new one."""
-
 
 def content(
     tested: Tested,

@@ -64,7 +64,7 @@ def load(agent: str, token: str | None, paths: Sequence[str], graph: str | None,
     start = time.perf_counter()
     quads = _lines(paths, named_graph(graph))
     with connect(agent, token) as client, Progress.on_standard_error().waiting("loading"):
-        report = client.upload(quads, "application/n-quads")
+        report = client.upload(quads)
     _print_epoch(report, "load", time.perf_counter() - start, as_json)
 
 

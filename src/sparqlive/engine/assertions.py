@@ -111,9 +111,6 @@ class Assertions:
     def sources(self) -> Collection[str]:
         return self._names.values()
 
-    def count(self, source: str) -> int:
-        return self._counts[self._number(source)]
-
     def count_after(self, source: str, wanted: Mapping[Quad, int]) -> int:
         """The number of quads that a source asserts after the given changes."""
         number, has = self._number(source), self._by_source.has_before

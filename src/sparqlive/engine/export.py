@@ -140,7 +140,7 @@ class _TemporaryStore:
         self._directory = tempfile.TemporaryDirectory(prefix="sparqlive-")
         self.store = Store(self._directory.name)
         self._dictionary = dictionary
-        self.store.write_quads(quads.columns(), 0)
+        self.store.write_quads(quads.columns())
         singles = TermColumns.of(list(dictionary.single_entries().items()))
         self.store.write_terms(TermColumns.together([singles, *dictionary.columns()]))
         dictionary.start_journal()

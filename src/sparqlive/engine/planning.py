@@ -76,15 +76,9 @@ class Planning:
         self._planned: dict[tuple[str, str | None, Dataset | None], PlannedQuery] = {}
         self._guard = Lock()
 
-    def plan(
-        self,
-        text: str,
-        base: str | None,
-        volatile: bool,
-        name: str | None = None,
-    ) -> tuple[Query, Operator]:
+    def plan(self, text: str, base: str | None, name: str | None = None) -> tuple[Query, Operator]:
         """Parses and plans a query, for the view `name` if given."""
-        parsed = self._parsed(text, base, volatile)
+        parsed = self._parsed(text, base, volatile=False)
         if name is not None:
             self._views.check_no_cycle(name, views_read(parsed))
         return parsed, self.translated(parsed)
@@ -145,5 +139,5 @@ class Planning:
 
     def explained(self, text: str, base: str | None) -> Explained:
         """The plan that a view of the query would have; see `Session.explained`."""
-        _, plan = self.plan(text, base, volatile=False)
+        _, plan = self.plan(text, base)
         return explain_plan(store_unreachable(rewrite(kept_of(plan))), {})

@@ -116,9 +116,7 @@ class Registration:
         check_refresh(refresh)
         writer, began = self._writer, time.monotonic()
         what = f"Computing view {name!r}" if not temporary else "Computing the subscription"
-        parsed, plan = within(
-            seconds, lambda: self.planning.plan(text, base, volatile=False, name=name), what, began
-        )
+        parsed, plan = within(seconds, lambda: self.planning.plan(text, base, name), what, began)
         planned = PlannedView(parsed, plan, rewrite(kept_of(plan)), temporary)
         with writer.reading():
             writer.ensure_open()
@@ -485,7 +483,7 @@ class Registration:
         self, persistence: Persistence, name: str, text: str, base: str | None, since: int, refresh: str
     ) -> None:
         read_only = self._writer.read_only
-        parsed, plan = self.planning.plan(text, base, volatile=False)
+        parsed, plan = self.planning.plan(text, base)
         deferred = self._deferred(name, stored_refresh(refresh), since)
         if deferred is not None:
             persistence.load_deferred(name, deferred)

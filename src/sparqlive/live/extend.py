@@ -64,11 +64,6 @@ def with_copies(items: Sequence[Item], env: Env) -> Env:
     return result
 
 
-def is_ready(item: Item, env: Env, to_come: frozenset[Var]) -> bool:
-    """Returns whether no later element can still bind a variable that the item reads."""
-    return all(v not in to_come or (v in env and env[v].bound) for v in item.reads)
-
-
 def apply(compiler: Compiler, f: Function, item: Item, env: Env) -> tuple[list[str], Env]:
     """Writes a binding, or returns the test of a filter."""
     if item.variable is None:

@@ -38,9 +38,6 @@ class Base(Protocol):
     def predicates(self) -> Column:
         """All predicates, sorted."""
 
-    def sizes(self) -> Column:
-        """The number of quads of each predicate."""
-
     def has(self, predicate: int) -> bool:
         """Whether a predicate has quads."""
 
@@ -62,9 +59,6 @@ class NoBase:
     is_mixed = False
 
     def predicates(self) -> Column:
-        return np.empty(0, np.int64)
-
-    def sizes(self) -> Column:
         return np.empty(0, np.int64)
 
     def has(self, predicate: int) -> bool:

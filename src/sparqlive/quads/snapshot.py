@@ -224,9 +224,9 @@ class Snapshot:
 
     # Sizes
 
-    def size_of(self, scope: Scope, predicate: int | None = None) -> int:
-        """The number of quads of a scope (of one predicate if given); of a merged graph, of its triples."""
-        return Lookup(self, scope, predicate, (), 0).size_before()
+    def size_of(self, scope: Scope) -> int:
+        """The number of quads of a scope; of a merged graph, of its triples."""
+        return Lookup(self, scope, None, (), 0).size_before()
 
     def graph_sizes(self) -> dict[int, int]:
         """The number of quads of each graph that is not empty."""

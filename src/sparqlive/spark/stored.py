@@ -35,6 +35,7 @@ QUAD_NAMES = ("s", "p", "o", "g")
 _ROWS = 50_000
 """Rows that are decoded at once."""
 _TERMS = 100_000
+_LEASE_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,6 @@ class Plan:
     directory: str
     relation: str
     names: tuple[str, ...]
-    epoch: int
     terms: TermFiles
     pieces: tuple[Piece, ...]
 
@@ -199,9 +199,8 @@ def _answer(view: View, epoch: int) -> Answer:
 class Planner:
     """Reads a store beside its writer, to find out what its content consists of."""
 
-    def __init__(self, directory: str, lease_seconds: float = 3600) -> None:
+    def __init__(self, directory: str) -> None:
         self._directory = directory
-        self._lease_seconds = lease_seconds
         self._session = _reading(directory)
         store = self._session.store
         assert store is not None
@@ -232,7 +231,7 @@ class Planner:
         ]
         later = np.concatenate(rows) if rows else np.empty((0, 5), dtype=np.int64)
         parts = StoredParts(store.place, QUADS, 4, store.catalog.runs(QUADS), (), later)
-        return self._plan(QUADS, QUAD_NAMES, self._session.epoch, _pieces(parts, self._session.epoch))
+        return self._plan(QUADS, QUAD_NAMES, _pieces(parts, self._session.epoch))
 
     def snapshot(self, name: str, epoch: int | None = None) -> Plan:
         """A view at an epoch, by default its last one."""
@@ -243,7 +242,7 @@ class Planner:
         if not view.columns.is_ordered:
             parts = parts_of(self._store.place, self._store.catalog, view.content.name, at)
         pieces = [Piece(at, view=name)] if parts is None else _pieces(parts, at)
-        return self._plan(view.content.name, view.variables, at, pieces)
+        return self._plan(view.content.name, view.variables, pieces)
 
     def changes(self, name: str, since: int, until: int | None = None) -> Plan:
         """The changes of a view after an epoch, up to another."""
@@ -258,14 +257,14 @@ class Planner:
                 pieces.append(Piece(epoch, changes=stored, is_delta=True))
             else:
                 pieces += [Piece(epoch, run, is_delta=True) for run in stored]
-        return self._plan(view.content.name, view.variables, last, pieces)
+        return self._plan(view.content.name, view.variables, pieces)
 
-    def _plan(self, relation: str, names: Sequence[str], epoch: int, pieces: Sequence[Piece]) -> Plan:
+    def _plan(self, relation: str, names: Sequence[str], pieces: Sequence[Piece]) -> Plan:
         store = self._store
         terms = TermFiles(store.place, tuple(store.catalog.runs(TERMS)), dict(store.catalog.terms()))
         with suppress(OSError):  # in a read-only directory, no writer replaces files either
-            lend(store.directory, store.catalog.epoch(), self._lease_seconds)
-        return Plan(self._directory, relation, tuple(names), epoch, terms, tuple(pieces))
+            lend(store.directory, store.catalog.epoch(), _LEASE_SECONDS)
+        return Plan(self._directory, relation, tuple(names), terms, tuple(pieces))
 
 
 def _pieces(parts: StoredParts, epoch: int) -> list[Piece]:

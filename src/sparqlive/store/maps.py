@@ -189,14 +189,6 @@ def writing(path: Path, sources: Sequence[str], sections: Sections) -> Iterator[
         raise StoreFailed(f"The map {path} could not be written: {error}.") from error
 
 
-def write_map(path: Path, sources: Sequence[str], arrays: Mapping[str, Array]) -> None:
-    """Creates a map of whole arrays."""
-    sections = {name: (array.dtype.str, len(array)) for name, array in arrays.items()}
-    with writing(path, sources, sections) as writer:
-        for name, array in arrays.items():
-            writer.append(name, array)
-
-
 def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:

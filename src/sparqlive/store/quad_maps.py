@@ -84,10 +84,6 @@ class QuadMaps:
         """All predicates, in order."""
         return self._parts("pso").parts.predicates if self.size else _NONE
 
-    def sizes(self) -> Column:
-        """The number of quads of each predicate."""
-        return np.diff(self._parts("pso").parts.starts) if self.size else _NONE
-
     def has(self, predicate: int) -> bool:
         """Whether a predicate has quads."""
         return bool(self.size) and self._parts("pso").find(predicate) is not None

@@ -590,12 +590,12 @@ class Store:
         self.place.take_over(folder)
         return [described(self.place, f"{folder}/{path}", relation, epoch) for path, relation, epoch in files]
 
-    def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]], epoch: int) -> None:
+    def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]]) -> None:
         """Writes quads, in the order of p, g, s, o, as the first runs of a store."""
         with self.attempt() as folder:
             runs = write_sorted_quads(self.place, folder, parts)
             with self.catalog.transaction():
-                self.catalog.set_base(QUADS, epoch, 4, None)
+                self.catalog.set_base(QUADS, 0, 4, None)
                 for run in runs:
                     self.catalog.add_run(run)
 

@@ -108,11 +108,6 @@ class Tables:
         """The number of quads that an epoch deleted."""
         return int(self._sealed.rows("epochs", "number = ?", (epoch,))[0][3])
 
-    def epochs(self, last: int = 100) -> list[dict[str, Any]]:
-        names = ("number", "time", "inserted", "deleted", "strategy", "note")
-        rows = self._sealed.rows("epochs", "number > ?", (self.epoch() - last,), "ORDER BY number DESC")
-        return [{**dict(zip(names, row, strict=True)), "note": json.loads(row[5])} for row in rows]
-
     def epoch_before(self, time: float) -> int:
         """The last epoch before a time."""
         number = int(self._sealed.value("SELECT max(number) FROM epochs WHERE time < ?", (time,)) or 0)

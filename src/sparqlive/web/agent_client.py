@@ -78,9 +78,9 @@ class AgentClient:
         with self._answer(method, path, body, headers, parameters) as found:
             yield from found.iter_bytes()
 
-    def upload(self, body: Iterable[bytes], content_type: str) -> Any:
-        """Sends a file to load, and waits until it is loaded; returns what it changed."""
-        headers = {"Content-Type": content_type, "Prefer": "respond-async"}
+    def upload(self, body: Iterable[bytes]) -> Any:
+        """Sends N-Quads to load, and waits until it is loaded; returns what it changed."""
+        headers = {"Content-Type": "application/n-quads", "Prefer": "respond-async"}
         with self._answer("POST", "/uploads", body, headers, {}) as found:
             address = found.headers["location"]
         while (report := self.json("GET", address))["state"] != "done":

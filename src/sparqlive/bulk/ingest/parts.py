@@ -53,10 +53,6 @@ class QuadFile:
     bucket: int
     bucket_bits: int
     """The subjects in the file have these top bits of id + 2⁶³."""
-    min_subject: int
-    max_subject: int
-    min_predicate: int
-    max_predicate: int
 
 
 @dataclass(frozen=True)
@@ -333,10 +329,6 @@ def merge_quads(task: QuadTask, target: str, name: str) -> QuadFile:
         task.graph,
         task.bucket,
         task.bucket_bits,
-        int(subject.min()),
-        int(subject.max()),
-        int(predicate[0]),
-        int(predicate[-1]),
     )
 
 

@@ -58,10 +58,6 @@ def difference(whole: Characters, removed: Characters) -> Characters:
     return tuple(left)
 
 
-def characters(text: str) -> Characters:
-    return union(((ord(character), ord(character)),) for character in text)
-
-
 def as_pattern(content: Characters) -> str:
     """Returns a pattern for both engines that matches one character of the set; none for an empty set."""
     if not content:

@@ -65,9 +65,6 @@ class Bag:
     def filtered(self, holds: Test) -> Bag:
         return Bag(self.variables, ((row, times) for row, times in self.rows.items() if holds(row)))
 
-    def distinct(self) -> Bag:
-        return Bag(self.variables, ((row, 1) for row in self.rows))
-
 
 class Pairs:
     """The compatible pairs of solutions of two bags."""
@@ -149,6 +146,4 @@ def minus(left: Bag, right: Bag) -> Bag:
     return left.filtered(lambda row: not any(pairs.meet(row, other) for other in pairs.partners(row)))
 
 
-UNIT = Bag((), [((), 1)])
-"""The one solution without bindings: the identity of join."""
 NOTHING = Bag((), [])
