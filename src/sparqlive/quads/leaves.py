@@ -46,9 +46,6 @@ class GraphNames:
     def has_after(self, name: int, value: Any) -> bool:
         return self._scope.covers(name) and self._order().count_after(name) > 0
 
-    def size_before(self) -> int:
-        return sum(1 for _ in self.rows_before())
-
     def delta(self, changes: Sequence[Change]) -> Delta:
         """The names that staged changes add to the scope or remove from it."""
         if type(changes) is ColumnRows:
@@ -104,9 +101,6 @@ class Nodes:
 
     def has_after(self, node: int, value: Any) -> bool:
         return self._has(node, value, after=True)
-
-    def size_before(self) -> int:
-        return sum(1 for _ in self.rows_before())
 
     def delta(self, changes: Sequence[Change]) -> Delta:
         """The nodes that staged changes add to the scope or remove from it."""
