@@ -47,7 +47,6 @@ class TotalGroups(Grouped):
 
     def __init__(self, operator: op.Group, terms: Terms) -> None:
         super().__init__(operator, terms)
-        self._terms = terms
         self._columns = TotalColumns(operator, terms)
         self._others_at = places_of_others(operator)
         self.totals = Relation(width(operator), tuning=terms.tuning)

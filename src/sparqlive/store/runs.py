@@ -439,14 +439,13 @@ def check_file(place: Place, run: RunFile) -> None:
 
 
 class DamagedRun(StoreFailed):
-    """A run, named by `path`, is missing or damaged."""
+    """A run is missing or damaged."""
 
     def __init__(self, path: str, error: Exception) -> None:
         super().__init__(
             f"The run {path} of the store is missing or damaged: {error}. `sparqlive check --repair` "
             f"recomputes views from the quads; restore quads and terms from a backup of the store."
         )
-        self.path = path
 
 
 class _DamageReport:

@@ -162,16 +162,16 @@ def _digest_of(blob: bytes | None) -> int:
 
 
 class Damaged(StoreFailed):
-    """The catalog is damaged. `relation` names the damaged relation if it is only one."""
+    """The catalog is damaged."""
 
     def __init__(self, path: Path, what: str, relation: str | None = None) -> None:
+        """`relation` names the damaged relation if it is only one."""
         remedy = (
             "`sparqlive check --repair` recomputes views; restore everything else from a backup of the store"
             if relation is not None
             else "Restore the store from a backup"
         )
         super().__init__(f"The catalog {path} is damaged: {what}. {remedy}.")
-        self.relation = relation
 
 
 class Sealed:
