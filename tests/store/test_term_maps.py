@@ -27,12 +27,13 @@ from sparqlive.rdf.term_columns import OTHER, SAME, UNKNOWN, Gathered, TermColum
 from sparqlive.sparql.columns import TERM_SCHEMA
 from sparqlive.store import compaction, map_folder, maps, runs, term_maps
 from sparqlive.store.map_folder import MapFolder
-from sparqlive.store.maps import Map, UnusableMap, write_map
+from sparqlive.store.maps import Map, UnusableMap
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.runs import DamagedRun, RunFile
 from sparqlive.store.term_maps import TermMaps, name_of
 from sparqlive.store.term_runs import TermRuns, texts_in, write_term_run
 from tests.conftest import examples
+from tests.store.test_maps import write_map
 
 EX, XSD = "http://example.org/", "http://www.w3.org/2001/XMLSchema#"
 ODD = (

@@ -35,7 +35,6 @@ QUAD_NAMES = ("s", "p", "o", "g")
 _ROWS = 50_000
 """Rows that are decoded at once."""
 _TERMS = 100_000
-_LEASE_SECONDS = 3600
 
 
 @dataclass(frozen=True)
@@ -199,8 +198,9 @@ def _answer(view: View, epoch: int) -> Answer:
 class Planner:
     """Reads a store beside its writer, to find out what its content consists of."""
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, lease_seconds: float = 3600) -> None:
         self._directory = directory
+        self._lease_seconds = lease_seconds
         self._session = _reading(directory)
         store = self._session.store
         assert store is not None
@@ -263,7 +263,7 @@ class Planner:
         store = self._store
         terms = TermFiles(store.place, tuple(store.catalog.runs(TERMS)), dict(store.catalog.terms()))
         with suppress(OSError):  # in a read-only directory, no writer replaces files either
-            lend(store.directory, store.catalog.epoch(), _LEASE_SECONDS)
+            lend(store.directory, store.catalog.epoch(), self._lease_seconds)
         return Plan(self._directory, relation, tuple(names), terms, tuple(pieces))
 
 
