@@ -87,14 +87,14 @@ def test_a_source_that_is_removed_before_it_is_asked(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("sparqlive.sources.manager._CANCEL_SECONDS", 0.1)
     with sparqlive.open() as session:
         source = session.source("stubborn", "urn:x")
-        feeds = session._feeds
-        running = feeds._running
+        manager = session._manager
+        running = manager._running
 
         def removing() -> asyncio.AbstractEventLoop:
-            monkeypatch.setattr(feeds, "_running", running)
+            monkeypatch.setattr(manager, "_running", running)
             source.remove()
             return running()
 
-        monkeypatch.setattr(feeds, "_running", removing)
+        monkeypatch.setattr(manager, "_running", removing)
         source.refresh(timeout_seconds=60)
         assert not session.sources

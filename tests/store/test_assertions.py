@@ -42,12 +42,12 @@ def quad(number: int) -> Quad:
 
 def report(session: sparqlive.Session, name: str, quads: Iterable[Quad]) -> None:
     """Has a source report its content; adds it if it is not there."""
-    feeds = session._feeds
+    manager = session._manager
     source = session.sources.get(name)
     if source is None:
-        source = feeds.add(Source(feeds, name, "file", "nowhere.nq", {}), Watching())
+        source = manager.add(Source(manager, name, "file", "nowhere.nq", {}), Watching())
     placed = [Quad(*one.triple, NamedNode("urn:g")) for one in quads]
-    feeds._commit(source, Content(placed, {"seen": True}))
+    manager._commit(source, Content(placed, {"seen": True}))
 
 
 class Modelled:

@@ -129,7 +129,7 @@ def test_the_members_of_a_container(folder: str) -> None:
         wait_until(notified(source, STREAMING))
         put(folder + "b.ttl", "<#s> <a:p> 2 .")
         wait_until(lambda: values(session) == {"1", "2"})
-        wait_until(lambda: len(source._feeds._tasks) == 1)
+        wait_until(lambda: len(source._manager._tasks) == 1)
         put(folder + "a.ttl", "<#s> <a:p> 10 .")
         wait_until(lambda: values(session) == {"10", "2"})
         put(folder + "b.ttl", "<#s> <a:p> 20 .")
