@@ -1,6 +1,6 @@
 """The catalog: the SQLite database that describes the content of a store.
 
-Owns the database: its creation, format, lock and transactions; its tables are in `store/tables.py`. A run
+Owns the database: its creation, format, lock and transactions. Its tables are in `store/tables.py`; a run
 that they do not list is not part of the store. Rejects a store of another format. Invariants: an epoch is
 atomic, because it is one transaction, synced before it returns (`synchronous=FULL` in WAL mode) unless
 durability is relaxed; only the holder of the writer's lock writes.
@@ -30,15 +30,14 @@ from sparqlive.store.tables import Tables
 
 FORMAT = 7
 _UPGRADED = (4, 5, 6)
-"""The formats that are upgraded when a store is opened for writing; their tables are those of this one.
+"""Older formats with the same tables; a store is upgraded when it is opened for writing.
 
-In format 4, files have another layout, which this version still reads. In format 5, what a source asserts is
-a relation of its own: the session that upgrades the store puts them together
-(`engine/older_assertions.py`). In format 6, totals of groups come without the rows that they leave out: they
-are computed again, from the rows of groups if these are stored.
+In format 4, files have a different layout, which this version still reads. In format 5, each source has its
+own relation of assertions; the upgrading session merges them (`engine/older_assertions.py`). In format 6,
+totals of groups lack the rows that they leave out; they are recomputed, from the rows of groups if stored.
 """
 _READ = (5, 6)
-"""Those of them that readers read as they are; views with groups wait for the upgrade."""
+"""Older formats that readers can read without an upgrade; views with groups need it."""
 # Tables that are compared when a store is opened. The others are compared when they are first read.
 _COMPARED_FIRST = ("meta", "changes", "terms", "exceptions", "relations", "runs", "replaced", "views")
 Durability = Literal["epoch", "relaxed"]
@@ -66,7 +65,7 @@ class Catalog(Tables):
         self._used_under: Any = None
         self._opened: _Files | None = None
         self.has_head = False
-        """Whether it was compared with the last acknowledged commit."""
+        """Whether the catalog was compared with the last acknowledged commit."""
         with self._failures("opened"):
             is_there = is_store(directory)
             if not is_there:
@@ -94,7 +93,7 @@ class Catalog(Tables):
         _open_catalogs.add(self)
 
     def _create(self, first_meta: Mapping[str, str]) -> None:
-        """Creates the catalog of an empty store, complete before it gets its name: it is never seen empty."""
+        """Creates the catalog of an empty store. It gets its name when complete, so nobody sees it empty."""
         path = self.directory / "catalog.new"
         for left in self.directory.glob("catalog.new*"):
             left.unlink()
@@ -124,7 +123,7 @@ class Catalog(Tables):
             self._database.close()
 
     def _open_verified(self) -> Head:
-        """Opens the catalog and verifies it, without changing anything, not even by closing it."""
+        """Opens the catalog and verifies it. Changes nothing, not even on closing."""
         head = read_head(self.directory)
         self.has_head = head is not None
         self.use(read_connection(self._path))
@@ -134,13 +133,13 @@ class Catalog(Tables):
             with self.reading():
                 self._check_format()
                 number, root = self._sealed.load()
-                found = Head(self.meta("store") or "", number, root)
-                compare_head(self.directory, head, found)
+                catalog_head = Head(self.meta("store") or "", number, root)
+                compare_head(self.directory, head, catalog_head)
                 self._compare_first()
         except BaseException:
             self._database.close()
             raise
-        return found
+        return catalog_head
 
     def _compare_first(self) -> None:
         for table in _COMPARED_FIRST:
@@ -187,19 +186,19 @@ class Catalog(Tables):
         return number if "totals" in tables or number < min(_UPGRADED) else 0
 
     def _check_format(self) -> None:
-        found = self._format()
-        if found == FORMAT or (self.read_only and found in _READ):
+        number = self._format()
+        if number == FORMAT or (self.read_only and number in _READ):
             return
-        if not found:
+        if not number:
             raise Damaged(self._path, "it does not state its format")
-        if found in _UPGRADED:
+        if number in _UPGRADED:
             raise StoreFailed(
-                f"The store {self.directory} has format {found}, from an older version of sparqlive. "
+                f"The store {self.directory} has format {number}, from an older version of sparqlive. "
                 f"Open it once for writing to upgrade it to format {FORMAT}; `sparqlive check` does this."
             )
-        older = "an older" if found < FORMAT else "a newer"
+        older = "an older" if number < FORMAT else "a newer"
         raise StoreFailed(
-            f"The store {self.directory} has format {found}, from {older} version of sparqlive, but this "
+            f"The store {self.directory} has format {number}, from {older} version of sparqlive, but this "
             f"version reads format {FORMAT}. Use the version that wrote it."
         )
 
@@ -217,7 +216,7 @@ class Catalog(Tables):
         database = self._database
         self._database = Forked(self.directory)  # type: ignore[assignment]
         self._sealed.use(self._database)
-        if self._used_under is not None:  # a thread that holds it does not exist in this process
+        if self._used_under is not None:  # the thread that holds it does not exist in this process
             self._used_under._at_fork_reinit()
         return database
 
@@ -236,7 +235,7 @@ class Catalog(Tables):
         except (
             sqlite3.Error,
             StoreFailed,
-        ):  # disk full or gone: the log next to the database has all commits
+        ):  # disk full or missing: the log next to the database has all commits
             pass
         finally:
             self._database.close()
@@ -292,7 +291,7 @@ class Catalog(Tables):
         return self._lock is not None and self._lock.is_held()
 
     def ensure_sole_writer(self) -> None:
-        """Raises if another process has written the store, or its files are others, since it was opened.
+        """Raises if another process has written the store or replaced its files since it was opened.
 
         The lock prevents this, unless its file is removed or replaced, the file system grants it twice, or
         the directory is moved, replaced or restored under this process.
@@ -316,12 +315,12 @@ class Catalog(Tables):
             raise StoreFailed(
                 f"Another process has written the store {self.directory} since this one opened it, although "
                 f"only one may: writer.lock was removed or replaced, the file system does not support locks, "
-                f"or files were restored. The other's commits are kept, and nothing of this one was written. "
-                f"Close this session, end the other process, and open the store again."
+                f"or files were restored. The other process's commits are kept; nothing from this one was "
+                f"written. Close this session, end the other process, and open the store again."
             )
 
     def _is_current_on_disk(self) -> bool:
-        """Like `Sealed.is_current`, without what this connection remembers of the file."""
+        """Like `Sealed.is_current`, but ignores what this connection has cached of the file."""
         database = read_connection(self._path)
         try:
             fresh = Tables(self._path)
@@ -340,7 +339,7 @@ class Catalog(Tables):
 
     @contextmanager
     def snapshot(self) -> Iterator[Tables]:
-        """The tables as of now, unaffected by later commits; for another thread, or to read a lot."""
+        """The tables as of now, unaffected by later commits; for another thread, or for long reads."""
         with self._failures("read"):
             other = Tables(self._path)
             database = read_connection(self._path)
@@ -365,7 +364,7 @@ class Catalog(Tables):
 
 
 class _Files:
-    """The database and its log, as they were when this process last looked."""
+    """The identity of the database file and its log when this process last looked."""
 
     def __init__(self, path: Path) -> None:
         self._database = str(path)  # compared for each commit: a Path takes longer than the call
@@ -382,7 +381,7 @@ class _Files:
 
     def compare(self) -> tuple[str | None, bool]:
         """Which file is no longer the one that this process writes, if any; and whether the database was
-        written since, perhaps only by a checkpoint.
+        written since, if only by a checkpoint.
         """
         if self._log_identity is None:  # the first commit creates it
             self.look()
@@ -397,8 +396,8 @@ class _Files:
         return None, now != self._found
 
 
-def _about(found: os.stat_result) -> tuple[int, int, int, int]:
-    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+def _about(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 _open_catalogs: weakref.WeakSet[Catalog] = weakref.WeakSet()

@@ -1,8 +1,8 @@
 """A commit: the content of one transaction. Small parts go to the catalog, large parts to files.
 
 Large parts are written to files below the folder of an attempt, and synced, before the transaction names
-them. A commit may also bring files that a backend wrote there (`Store.describe`): bases, deltas, the
-change log and terms, whose rows this process never sees.
+them. A commit may also include files that a backend wrote there (`Store.describe`): bases, deltas, the
+change log and terms. This process never sees their rows.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Commit:
 
     `counts`: how many quads a new epoch inserts and deletes; None if the epoch exists.
 
-    `runs` are files to register. They hold what has no rows here: the changes if `changes` is None, a base
-    whose rows are None, and deltas and terms that are not among `deltas`, `terms` and `term_columns`.
+    `runs` are files to register. They hold the parts without rows here: the changes if `changes` is None,
+    bases whose rows are None, and deltas and terms that are not among `deltas`, `terms` and `term_columns`.
     """
 
     epoch: int
@@ -57,7 +57,7 @@ TermRun = tuple[RunFile, TermColumns]
 
 
 def is_large(commit: Commit) -> bool:
-    """Whether a part of a commit goes to files."""
+    """Whether some part of a commit goes to files."""
     most = compaction.SMALL
     if (commit.changes is not None and len(commit.changes) > most) or _new_terms(commit) > most:
         return True
@@ -73,7 +73,7 @@ def _new_terms(commit: Commit) -> int:
 def in_files(place: Place, folder: str, commit: Commit) -> tuple[Commit, TermRun | None]:
     """Writes the large parts of a commit to files below a folder.
 
-    Returns a commit that names them, and the file of its terms, if there is one.
+    Returns a commit that names them, and the file of its terms, if any.
     """
     most, epoch = compaction.SMALL, commit.epoch
     runs, changes, term_run = [*commit.runs], commit.changes, None
@@ -108,7 +108,7 @@ def _size(rows: Rows | Run | None) -> int:
 
 
 def _sorted_changes(changes: Sequence[Sequence[int]]) -> Sequence[Column]:
-    """The columns p, g, s, o, w of changes, which are distinct, in the order of their files."""
+    """The columns p, g, s, o, w of distinct changes, in the order of their files."""
     if type(changes) is ColumnRows:
         s, p, o, g, w = changes.columns
     else:
@@ -120,14 +120,14 @@ def _sorted_changes(changes: Sequence[Sequence[int]]) -> Sequence[Column]:
 
 
 def _sorted_columns(rows: Rows | Run, width: int) -> Sequence[Column]:
-    """The columns of rows, which are distinct, in order, with the weights last."""
+    """The sorted columns of distinct rows, with the weights last."""
     if type(rows) is RunRows:
         rows = rows.run
     if isinstance(rows, Run):
         weights = rows.weights
         return [*rows.columns, np.ones(rows.length, np.int64) if weights is None else weights]
     size = len(rows)
-    given = np.fromiter(chain.from_iterable(rows), np.int64, width * size).reshape(-1, width).T
+    table = np.fromiter(chain.from_iterable(rows), np.int64, width * size).reshape(-1, width).T
     weights = np.fromiter(rows.values(), np.int64, size)
-    order = np.lexsort(given[::-1])
-    return [*(column[order] for column in given), weights[order]]
+    order = np.lexsort(table[::-1])
+    return [*(column[order] for column in table), weights[order]]

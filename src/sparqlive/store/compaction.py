@@ -1,10 +1,10 @@
 """Compaction: folds the log and the deltas into new runs.
 
-Folds one relation at a time: reads the files that contain changed rows one by one, and rewrites them; other
-files stay. A large relation is rewritten by ranges (`store/ranges.py`), perhaps elsewhere. It reads a
-snapshot of the catalog and immutable files, and so needs no lock. Invariant: it changes nothing in the
-catalog. `store/compactor.py` does, in one transaction, and only for relations that have not changed since
-the folding started.
+Folds one relation at a time: rewrites the files that contain changed rows, one by one; other files stay. A
+large relation is rewritten by ranges (`store/ranges.py`), possibly by workers. Compaction reads a snapshot of
+the catalog and immutable files, so it needs no lock. Invariant: nothing here changes the catalog.
+`store/compactor.py` does, in one transaction, and only for relations that have not changed since the folding
+started.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ SMALL = 10_000
 LARGE = 500_000
 """Relations with more rows than this are folded by ranges."""
 FEW_FOR_WORKERS = 50_000
-"""Where there are workers, they fold relations with more rows than this."""
+"""With workers, relations with more rows than this are folded by them."""
 _STEM_LENGTH = 60
 # Runs of terms are searched one after the other, so small ones are merged from this many runs on.
 _TERM_RUNS = 8
@@ -51,7 +51,7 @@ _MERGED_TERMS = ROWS_A_FILE // 2
 
 Rows = dict[tuple[int, ...], int]
 Each = Callable[[Sequence[Any], Callable[[Any], Any], str], list[Any]]
-"""Runs a function on each of some tasks, perhaps elsewhere; the text says what they do."""
+"""Runs a function on each task, possibly on workers; the text describes the tasks."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ class Writer:
     ) -> None:
         """`epoch`: the rows are the delta of this epoch, not the base.
 
-        `ending`: of the names of files, where several write one relation into a folder.
+        `ending` keeps file names apart when several writers write a relation into one folder.
         """
         self._place = place
         self._ending = ending
@@ -149,14 +149,14 @@ def fold(
 ) -> Folded | None:
     """Folds the changes of a relation up to an epoch into its content; None if it does not exist.
 
-    `each` runs the tasks of a relation that is not small; without it, those of a large one are run one after
-    the other.
+    `each` runs the tasks of a relation that is not small. Without it, the tasks of a large one run one by
+    one.
     """
     base = catalog.base(relation)
     if base is None:
         return None
     runs = catalog.runs(relation)
-    rows = catalog.base_rows(relation) + _waiting(catalog, relation, base.epoch)
+    rows = catalog.base_rows(relation) + unfolded_rows(catalog, relation, base.epoch)
     if rows > (LARGE if each is None else min(LARGE, FEW_FOR_WORKERS)) and base.width:
         return _fold_large(place, folder, catalog, relation, base, epoch, each)
     changes, last = _changes(place, catalog, relation, base.epoch, epoch, base.width)
@@ -174,7 +174,8 @@ def fold(
     return replace(folded, runs=writer.runs, replaced=replaced)
 
 
-def _waiting(catalog: Tables, relation: str, since: int) -> int:
+def unfolded_rows(catalog: Tables, relation: str, since: int) -> int:
+    """The number of changed rows of a relation after an epoch."""
     return catalog.change_rows(since) if relation == QUADS else catalog.delta_rows(relation, since)
 
 
@@ -187,7 +188,7 @@ def _fold_large(
     epoch: int,
     each: Each | None,
 ) -> Folded:
-    """Rewrites the changed ranges of a relation: no task reads all of it, and rows of files pass none."""
+    """Rewrites the changed ranges of a relation; each task reads its own range from the files."""
     deltas = catalog.changes if relation == QUADS else partial(catalog.deltas, relation)
     rows = [np.empty((0, base.width + 1), dtype=np.int64) if base.rows is None else base.rows]
     files, last = list[RunFile](), epoch if relation == QUADS else base.epoch
@@ -200,9 +201,9 @@ def _fold_large(
     old = catalog.runs(relation)
     tasks, rewritten = changed_tasks(range_tasks([*old, *files], summed(rows, base.width)), old)
     work = FoldRange(place, folder, relation, base.width)
-    found = [work(task) for task in tasks] if each is None else each(tasks, work, f"compact {relation}")
+    results = [work(task) for task in tasks] if each is None else each(tasks, work, f"compact {relation}")
     paths = [run.path for run in old]
-    new = [run for runs in found for run in runs]
+    new = [run for runs in results for run in runs]
     return Folded(relation, base.width, last, base.epoch, paths, rewritten, new)
 
 
@@ -220,7 +221,7 @@ class FoldRange:
         run = Run.sort(columns[:-1], columns[-1])
         assert run.weights is not None
         assert self.relation != QUADS or (run.weights == 1).all(), "each quad is stored once"
-        # A task that is run twice writes two sets of files, of which one is listed.
+        # If a task runs twice, it writes two sets of files; only one is listed.
         writer = Writer(self.place, self.folder, self.relation, self.width, ending=f"-{os.urandom(6).hex()}")
         if run.length:
             writer.add(run.columns if self.relation == QUADS else (*run.columns, run.weights))
@@ -233,7 +234,7 @@ def _changes(
 ) -> tuple[Column, int]:
     """The sum of the changes after an epoch, as sorted rows with weights; and the epoch of the last change.
 
-    The epoch of the last change, because a deferred view may still get a delta of the current epoch.
+    Not the current epoch, because a deferred view may still get a delta of it.
     """
     if relation == QUADS:
         log = [rows[:, [1, 3, 0, 2, 4]] for _, rows in read_changes(place, catalog, since, until)]
@@ -327,14 +328,14 @@ def merged(relation: str, width: int, columns: list[Column], changes: Column) ->
 def fold_terms(place: Place, folder: str, catalog: Tables, each: Each | None) -> FoldedTerms:
     """Writes the terms of the catalog as a run, merged with small runs if there are many.
 
-    The smallest are merged, up to the rows of a file, because they are in memory meanwhile: in that of the
-    processes in which `each` runs tasks, if there are small runs.
+    Merges the smallest runs, up to the rows of a file, because the merge holds them in memory. If there are
+    small runs, `each` runs the merge.
     """
     last, pairs = catalog.last_term(), catalog.terms()
-    known = sorted(catalog.runs(TERMS), key=lambda run: run.rows)
-    sums = accumulate(run.rows for run in known)
-    small = [run for run, rows in zip(known, sums, strict=True) if rows <= _MERGED_TERMS]
-    if len(known) < _TERM_RUNS:
+    runs_by_size = sorted(catalog.runs(TERMS), key=lambda run: run.rows)
+    sums = accumulate(run.rows for run in runs_by_size)
+    small = [run for run, rows in zip(runs_by_size, sums, strict=True) if rows <= _MERGED_TERMS]
+    if len(runs_by_size) < _TERM_RUNS:
         small = []
     if not pairs and len(small) < 2:
         return FoldedTerms([], [], last)

@@ -18,7 +18,7 @@ from sparqlive.errors import StoreFailed
 from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.runtime.memory import give_back
 from sparqlive.runtime.tuning import DEFAULT, Tuning
-from sparqlive.store.compaction import Each, Folded, FoldedTerms, fold, fold_terms
+from sparqlive.store.compaction import Each, Folded, FoldedTerms, fold, fold_terms, unfolded_rows
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.runs import QUADS, RunFile, is_read_whole
 from sparqlive.store.store import Store
@@ -42,10 +42,10 @@ class Compactor:
         memory: int,
         tuning: Tuning = DEFAULT,
     ) -> None:
-        """Calls `mapped` to map new files of quads, and `moved` with what it returned, under the lock.
+        """Calls `mapped` to map new files of quads, then `moved` with the result, under the lock.
 
         `moved` also gets the names of the relations that have new bases. Deletes history before `kept_from`.
-        `memory`: the bytes that the session may use, also for changes after the files.
+        `memory`: the bytes that the session may use, including changes after the files.
         """
         self._each: Each | None = None
         self._store = store
@@ -61,7 +61,7 @@ class Compactor:
         self._epochs = 0
 
     def run_by(self, each: Each) -> None:
-        """Has the tasks of a compaction run elsewhere, except for small ones, from now on."""
+        """From now on, uses `each` to run the tasks of a compaction, except small ones."""
         self._each = each
 
     @property
@@ -93,15 +93,15 @@ class Compactor:
             thread.join()
 
     def run(self, everything: bool) -> None:
-        """Folds what is worth it, or everything; the caller must not hold the session's lock."""
+        """Folds the relations that are worth it, or all; the caller must not hold the session's lock."""
         with self._one_at_a_time, self._store.attempt() as folder:
             with self._store.catalog.snapshot() as snapshot:
                 relations = [name for name in snapshot.bases() if everything or self._pays(snapshot, name)]
                 place, epoch = self._store.place, snapshot.epoch()
                 terms = fold_terms(place, folder, snapshot, self._each)
                 self._store.map_terms(terms.runs)
-                found = (fold(place, folder, snapshot, name, epoch, self._each) for name in relations)
-                folded = [one for one in found if one is not None]
+                candidates = (fold(place, folder, snapshot, name, epoch, self._each) for name in relations)
+                folded = [one for one in candidates if one is not None]
                 runs = {run.path: run for run in snapshot.runs(QUADS)}
                 bases = self._map_bases(snapshot, folded)
             for one in folded:
@@ -121,10 +121,7 @@ class Compactor:
         base = snapshot.base(relation)
         assert base is not None
         in_files = sum(run.rows for run in snapshot.runs(relation))
-        if relation == QUADS:
-            waiting = snapshot.change_rows(base.epoch)
-        else:
-            waiting = snapshot.delta_rows(relation, base.epoch)
+        waiting = unfolded_rows(snapshot, relation, base.epoch)
         fills_memory = waiting * self._tuning.waiting_bytes > self._memory
         return fills_memory or waiting * self._tuning.rewritten_part > in_files
 
@@ -138,7 +135,7 @@ class Compactor:
         return mapped
 
     def _install(self, folded: Iterable[Folded], terms: FoldedTerms) -> None:
-        """Replaces the inputs of foldings by their results, for relations that have not changed meanwhile."""
+        """Replaces the folded inputs by the results, for relations that have not changed meanwhile."""
         catalog = self._store.catalog
         epoch = catalog.epoch()
         with catalog.transaction():
@@ -157,7 +154,7 @@ class Compactor:
             catalog.forget_terms(terms.last)
 
     def _forget(self) -> None:
-        """Deletes history that is not kept any more, and deltas that nobody reads beside their base.
+        """Deletes expired history, and folded deltas of relations that are only read as a whole.
 
         Changes that are not folded yet stay.
         """
@@ -175,6 +172,6 @@ class Compactor:
 def _replaced(
     runs: Mapping[str, RunFile], old: Iterable[RunFile], new: Iterable[RunFile]
 ) -> dict[str, RunFile]:
-    """Files by their paths, some of them replaced by others."""
+    """Replaces some files by others; returns all files by path."""
     gone = {run.path for run in old}
     return {path: run for path, run in runs.items() if path not in gone} | {run.path: run for run in new}

@@ -19,7 +19,7 @@ from sparqlive.store.head import Head
 
 _log = logging.getLogger("sparqlive.store")
 
-# An epoch of one change writes about ten pages of 4 kB, mostly the same ones as the epoch before. SQLite's
+# An epoch of one change writes about ten pages of 4 kB, mostly the same as the previous epoch. SQLite's
 # default of 1,000 pages would copy and sync them every hundred epochs.
 _PAGES_PER_CHECKPOINT = 4_000
 

@@ -1,7 +1,7 @@
 """Reads the change log and the deltas of relations, from the catalog or from files.
 
-The catalog holds the small ones, and names the files of the large ones. Either way, the delta of an epoch is
-an array of rows of 64-bit integers, each with its weight last.
+The catalog holds small deltas, and names the files of large ones. Either way, the delta of an epoch is an
+array of 64-bit integers: one row per changed row, with its weight last.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ CATALOG = "catalog.sqlite"
 _OWN = re.compile(
     r"writer\.lock|leases|runs|maps|tokens\.(json|lock|new)|audit\.jsonl|head|catalog\.(sqlite|new)(-wal|-shm|-journal)?"
 )
-# How some of these files start, so that another program's file of the same name is not overwritten.
+# How some of these files start; protects another program's file of the same name.
 _BEGINNINGS = {"writer.lock": b"process ", "catalog.new": b"SQLite format 3\0"}
 # Hidden files, backups of editors, and files of operating systems, which a store never touches.
 _HARMLESS = re.compile(
@@ -70,7 +70,7 @@ def is_harmless(name: str) -> bool:
 
 
 def _remains(directory: Path) -> str | None:
-    """The evidence that there was a catalog."""
+    """The evidence that a catalog existed, if any."""
     if (directory / CATALOG).exists():
         return f"sparqlive never leaves {CATALOG} empty"
     if (directory / HEAD).exists():
@@ -87,7 +87,7 @@ def _remains(directory: Path) -> str | None:
 
 
 def check_ground(directory: Path) -> None:
-    """Raises if no store can be created in the directory."""
+    """Raises unless a store can be created in the directory."""
     if not directory.exists():
         return
     foreign = sorted(path.name for path in directory.iterdir() if not _is_allowed(path))

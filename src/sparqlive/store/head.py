@@ -1,8 +1,8 @@
 """The head: a small file next to the catalog that records the last acknowledged commit.
 
 SQLite accepts a truncated log as complete, and last week's catalog as current. The head detects both. It is
-written after each commit, in place and without waiting for the disk: it can be behind the catalog, but never
-ahead of it. Invariant: a catalog that is behind the head is not the store's latest one.
+written after each commit, in place and without waiting for the disk. So it can be behind the catalog, but
+never ahead of it. Invariant: a catalog that is behind the head is not the store's latest one.
 """
 
 from __future__ import annotations

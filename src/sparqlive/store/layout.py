@@ -1,9 +1,8 @@
 """How the columns of a run are laid out in its file, so that single values can be read.
 
-A column of ids has one page per row group, with plain values that are not compressed: the values are the last
-bytes of the column's part of a row group, so a sorted column is searched where it is. Columns that hold few
-values are compressed. Invariant: every file is Parquet that any reader understands; a file with this layout
-says so.
+A column of ids has one page per row group, with plain, uncompressed values. The values are the last bytes of
+the column's part of a row group, so a sorted column is searched in place. Columns with few distinct values
+are compressed. Invariant: every file is Parquet that any reader understands; a file with this layout says so.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 ROWS_PER_GROUP = 131_072
 """The unit of reading a part of a file in full."""
 TERMS_PER_GROUP = 4096
-"""Of terms: single ones are read by the row group."""
+"""Rows per group of a terms file; to read one term, its whole group is read."""
 ID_BYTES = 8
 _KEY = b"sparqlive.layout"
 _VERSION = b"1"
@@ -27,10 +26,10 @@ _MOST_HEADER_BYTES = 1 << 10
 def write_run(
     table: pa.Table, where: str, plain: Sequence[str], repeating: Sequence[str], rows: int, **more: Any
 ) -> None:
-    """Writes a table in row groups of so many rows.
+    """Writes a table in row groups of `rows` rows.
 
-    plain: the columns whose single values are read. repeating: those that a dictionary makes smaller. `more`:
-    further options.
+    `plain`: columns whose single values are read. `repeating`: columns that a dictionary makes smaller.
+    `more`: further options.
     """
     pq.write_table(
         table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: _VERSION}),
@@ -52,7 +51,7 @@ def has_layout(metadata: Any) -> bool:
 def end_of_values(chunk: Any) -> int | None:
     """Where the plain values of a column end in a file with this layout; None if they are not plain.
 
-    chunk: the metadata of the column in a row group.
+    `chunk`: the metadata of the column in a row group.
     """
     if chunk.compression != "UNCOMPRESSED" or chunk.has_dictionary_page:
         return None
@@ -62,7 +61,7 @@ def end_of_values(chunk: Any) -> int | None:
 
 
 def only_value(chunk: Any) -> int | None:
-    """The value of all rows of a column in a row group, if its statistics say so."""
+    """The single value of a column in a row group, if its statistics show that there is only one."""
     found = chunk.statistics
     if found is None or not found.has_min_max or found.null_count or found.min != found.max:
         return None

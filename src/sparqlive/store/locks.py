@@ -2,7 +2,7 @@
 
 Owns `writer.lock` and `leases/`. Both use locks of the operating system, which end with their process, even
 after a crash: nothing has to be cleaned up manually. A loan is a lease without a process, for readers on
-other machines; it ends at a time. Invariant: a lease names the oldest epoch that its holder may still read.
+other machines; it expires. Invariant: a lease names the oldest epoch that its holder may still read.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class WriterLock:
     def _take_again(self) -> bool:
         try:
             stream = self._opened(os.O_RDWR | os.O_APPEND | os.O_EXCL)
-        except OSError:  # the directory is gone, or another process was faster
+        except OSError:  # the directory is missing, or another process was faster
             return False
         try:
             self._take(stream)
@@ -91,7 +91,7 @@ class WriterLock:
 
 
 def describe_writer(directory: Path, words: str) -> None:
-    """Adds to the description of this process, the holder of the lock, that other processes see."""
+    """Extends the description of this process, as the lock's holder, that other processes see."""
     with suppress(OSError):
         descriptor = open_private(directory / "writer.lock", os.O_WRONLY | os.O_APPEND, directory)
         with open(descriptor, "a") as stream:
@@ -125,7 +125,7 @@ class Lease:
 
 
 def lend(directory: Path, epoch: int, seconds: float) -> None:
-    """Keeps the files of an epoch for readers that this process does not know, for some time."""
+    """Keeps the files of an epoch for a time, for readers that this process does not know."""
     folder = directory / "leases"
     make_folder(folder, directory)
     name = f"until-{int(time.time() + seconds)}-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""The directories of rows that come in pieces, for those who build maps."""
+"""Builds run directories from rows that come in pieces, for maps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparqlive.zset.run import Column, bucket_bits
 
 _HALF = np.uint64(1 << 63)
 _ENTRIES = 1 << 18
-"""So many entries of a directory are made at a time."""
+"""Number of directory entries computed at a time."""
 
 
 def number_type(rows: int) -> type[np.uint32] | type[np.uint64]:
@@ -19,12 +19,12 @@ def number_type(rows: int) -> type[np.uint32] | type[np.uint64]:
 
 
 def directory_length(rows: int) -> int:
-    """How many entries the directory of so many rows has."""
+    """The number of entries in the directory of `rows` rows."""
     return (1 << bucket_bits(rows)) + 1
 
 
 class DirectoryEntries:
-    """The directory of rows that come in pieces: see `directory_of`."""
+    """Computes the directory of rows that come in pieces; see `directory_of`."""
 
     def __init__(self, rows: int) -> None:
         bits = bucket_bits(rows)
@@ -34,14 +34,14 @@ class DirectoryEntries:
         self._rows = 0
 
     def add(self, first: Column) -> Iterator[Column]:
-        """The entries that are known after more rows, given by their first column."""
+        """Takes the first column of the next rows; yields the entries that are now known."""
         numbers = (np.ascontiguousarray(first).view(np.uint64) ^ _HALF) >> self._shift
         for buckets in self._until(int(numbers[-1]) + 1):
             yield self._rows + np.searchsorted(numbers, buckets.view(np.uint64))
         self._rows += len(first)
 
     def rest(self) -> Iterator[Column]:
-        """The entries of the buckets after the last row, and the end of the last."""
+        """Yields the entries of the buckets after the last row, and the end of the last bucket."""
         for buckets in self._until(self._buckets + 1):
             yield np.full(len(buckets), self._rows)
 

@@ -1,8 +1,8 @@
-"""The folder of a store's maps: which one, and what may be opened, created and removed in it.
+"""The folder of a store's maps: chooses it, and controls what is opened, created and removed in it.
 
-Decides where maps can be: on a disk of this machine. The pages of a file on a network or in another process
-can fail to come, which ends the process that reads them under a map. Invariants: a name leads to a file in
-the folder itself; links are not followed; files of others are not removed.
+Maps must be on a disk of this machine. Pages of a file on a network or in another process can fail to load,
+which kills the process that reads them through a map. Invariants: a name leads to a file in the folder
+itself; links are not followed; other programs' files are not removed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]*\.map")
 _UNFINISHED = re.compile(_NAME.pattern + "-[0-9a-f]{32}" + re.escape(UNFINISHED))
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 _MOUNTS = Path("/proc/self/mountinfo")
-# File systems whose files are on other machines or come from another process. `fuse` has names of its kinds.
+# File systems with files on other machines or from another process. `fuse` has names of its kinds.
 _REMOTE = re.compile(
     r"(nfs\d*|cifs|smb\w*|fuse\b.*|fuseblk|9p|virtiofs|vboxsf|vmhgfs|afs|ceph|lustre|gpfs|beegfs|gfs2|ocfs2)"
 )
@@ -49,7 +49,7 @@ def cache_folder(directory: Path) -> Path:
 
 
 def is_local(directory: Path) -> bool:
-    """Whether a directory, or the place where it will be created, is on a disk of this machine.
+    """Whether a directory, existing or to be created, is on a disk of this machine.
 
     True on systems other than Linux, which do not list their mounts in a file.
     """
@@ -63,16 +63,16 @@ def is_local(directory: Path) -> bool:
         # Fields vary in number up to a dash: https://man7.org/linux/man-pages/man5/proc_pid_mountinfo.5.html
         mount, _, filesystem = line.partition(" - ")
         point = re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), mount.split(" ")[4])
-        # Of two file systems at one place, the later covers the earlier.
+        # If two file systems are mounted at one place, the later covers the earlier.
         if point in around and len(point) >= found:
             found, kind = len(point), filesystem.split(" ")[0]
     return bool(kind) and _REMOTE.fullmatch(kind) is None
 
 
 class MapFolders:
-    """The folders of a store's maps: its own, and one among caches, for readers that may not write to it.
+    """The folders of a store's maps: its own, and a cache folder for readers without write permission.
 
-    The latter is searched first: what is there was missing or damaged in the store's own.
+    The cache folder is searched first: its maps were missing or damaged in the store's own.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -108,21 +108,21 @@ class MapFolders:
             ) from error
 
     def existing(self) -> list[MapFolder]:
-        """The folder among caches, if there is one, and the store's own."""
+        """The cache folder, if there is one, and the store's own."""
         own, found = map_folder(self._directory), list[Path]()
-        # There may be no cache on a local disk, no home directory, or one of somebody else.
+        # There may be no cache on a local disk, no home directory, or another user's.
         with suppress(StoreFailed, RuntimeError, PermissionError):
             found = [folder for folder in (cache_folder(self._directory),) if folder.is_dir()]
         return [MapFolder(folder) for folder in dict.fromkeys((*found, own))]
 
     def remove_others(self, prefix: str, names: Set[str], *, is_writer: bool) -> None:
-        """Removes the maps with a prefix that are not named; a reader removes those among the caches only."""
+        """Removes the maps with a prefix that are not named; a reader removes only those in its cache."""
         *cached, own = self.existing()
         for folder in (*cached, own) if is_writer else cached:
             folder.remove_unfinished()
             for name in folder.names():
                 if name.startswith(prefix) and name not in names:
-                    with suppress(OSError):  # it is tried again
+                    with suppress(OSError):  # tried again later
                         folder.remove(name)
 
 
@@ -157,9 +157,9 @@ class MapFolder:
 
     @contextmanager
     def scratch(self) -> Iterator[int]:
-        """A file for reading and writing, given as its descriptor. It ends with this block or process.
+        """Opens a file for reading and writing, and returns its descriptor; the file ends with the block.
 
-        It has no name any more, so there is nothing to remove after a crash.
+        It has no name, so nothing is left after a crash.
         """
         self._make()
         path = self._folder / f"scratch.map-{uuid4().hex}{UNFINISHED}"
@@ -179,10 +179,10 @@ class MapFolder:
         self._path(name).unlink(missing_ok=True)
 
     def remove_unfinished(self) -> None:
-        """Removes what processes left that were killed while they wrote a map."""
+        """Removes unfinished maps of processes that were killed."""
         for name in self._listed():
             if _UNFINISHED.fullmatch(name):
-                with suppress(OSError):  # one that is written now is locked, or has just got its name
+                with suppress(OSError):  # a map being written is locked, or has just got its name
                     _remove_unlocked(self._folder / name)
 
     def _listed(self) -> list[str]:

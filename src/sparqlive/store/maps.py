@@ -1,9 +1,9 @@
-"""Maps: files of sorted columns that are read as memory, without loading them.
+"""Maps: files of sorted columns that are mapped into memory instead of being loaded.
 
 Owns the format: a header, then sections of integers. A map is derived from other files of a store, which its
-`sources` identify; it may be deleted at any time and is created again. Each block has a checksum, and so has
-the header. Invariants: a file with the name of a map was complete and synced when it got that name; the
-checksum of a block is compared before the first number of the block is returned.
+`sources` identify; it may be deleted at any time and is created again. Each block has a checksum, and so does
+the header. Invariants: a map was complete and synced when it got its name; the checksum of a block is
+compared before the first number of the block is returned.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from sparqlive.zset.run import FEWEST_FOR_DIRECTORY, Column, Run
 
 Array = npt.NDArray[Any]
 Sections = Mapping[str, tuple[str, int]]
-"""The name of each section, the type of its numbers as NumPy spells it, and how many there are."""
+"""The name of each section, the NumPy type of its numbers, and their count."""
 
-# The first lookup that meets a block reads all of it: 0.2 ms from the page cache, 2 ms if blocks had 1 MiB.
-# Checking a whole file takes as long with either, and a third longer with blocks of 64 KiB.
+# The first lookup in a block reads all of it: 0.2 ms from the page cache; with blocks of 1 MiB, 2 ms.
+# Checking a whole file takes as long with either size, and a third longer with blocks of 64 KiB.
 BLOCK = 1 << 18
 UNFINISHED = ".unfinished"
-"""How the names of files end that are being written, or whose writer was killed."""
+"""Suffix of files that are being written, or whose writer was killed."""
 _MAGIC, _VERSION = b"sprqlmap", 1
 # Magic, version, length of the description, number of blocks, length of the file, checksum of the header.
 _PREFIX = struct.Struct("<8sIIQQQ")
 _ALIGNMENT = 64
 _TYPES = {np.dtype(kind).str for kind in (np.int64, np.uint64, np.uint32, np.uint8)}
 _COLUMN_BYTES = 8
-# So many buckets of a directory are checked at a time: they lead to about one block of each column.
+# Number of buckets checked at a time: they lead to about one block of each column.
 _BUCKET_BITS = 13
 
 
@@ -67,7 +67,7 @@ class _Section:
     """The size of a number, in bytes."""
     length: int
     offset: int
-    """Its first byte in the file."""
+    """The offset of its first byte in the file."""
     first_block: int
 
     @property
@@ -121,7 +121,7 @@ class MapWriter:
         self._digests = {name: xxh3_64() for name in layout.sections}
 
     def append(self, name: str, numbers: Array) -> None:
-        """Adds numbers to the end of a section."""
+        """Appends numbers to a section."""
         section, digest = self._layout.sections[name], self._digests[name]
         assert numbers.dtype.str == section.type, f"{name} has {section.type}, not {numbers.dtype}"
         rest = np.ascontiguousarray(numbers).view(np.uint8).data
@@ -138,7 +138,7 @@ class MapWriter:
             self._written[name], rest = written, rest[len(piece) :]
 
     def finish(self) -> None:
-        """Writes the header, without which the file is no map."""
+        """Writes the header, without which the file is not a map."""
         for name, section in self._layout.sections.items():
             assert self._written[name] == section.nbytes, f"too few numbers for {name}"
         write_at(self._descriptor, memoryview(self._layout.header(self._checksums)), 0)
@@ -147,32 +147,32 @@ class MapWriter:
 
 def allocate(descriptor: int, size: int) -> None:
     """Reserves the space of a file, so that a full disk is noticed before anything is written."""
-    if sys.platform == "darwin":  # has no such call; then writing notices it
+    if sys.platform == "darwin":  # has no such call; writing then fails instead
         os.ftruncate(descriptor, size)
     elif size:
         os.posix_fallocate(descriptor, 0, size)
 
 
 def write_at(descriptor: int, data: memoryview, offset: int) -> None:
-    """Writes all of some bytes at a place in a file."""
+    """Writes all bytes of `data` at an offset of a file."""
     while data:
-        written = os.pwrite(descriptor, data, offset)
-        data, offset = data[written:], offset + written
+        count = os.pwrite(descriptor, data, offset)
+        data, offset = data[count:], offset + count
 
 
 @contextmanager
 def writing(path: Path, sources: Sequence[str], sections: Sections) -> Iterator[MapWriter]:
     """Creates a map, which gets its name when it is complete and synced.
 
-    The space is allocated first, so that a full disk is noticed before anything is written. Nothing may be
-    missing from a map: reading such a page would end the process.
+    Allocates the space first, so that a full disk is noticed before anything is written. A map must be
+    complete: reading a missing page would kill the process.
     """
     layout = _Layout.of(sources, sections)
     unfinished = path.with_name(f"{path.name}-{uuid4().hex}{UNFINISHED}")
     try:
         descriptor = open_private(unfinished, os.O_RDWR | os.O_EXCL, path.parent)
         try:
-            # The lock ends with the process, so that the file of one that was killed can be told.
+            # The lock ends with the process: an unlocked file shows that its writer was killed.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             allocate(descriptor, layout.file_bytes)
             writer = MapWriter(descriptor, layout)
@@ -198,13 +198,13 @@ def _sync_folder(folder: Path) -> None:
 
 
 class Map:
-    """An open map. It can be read as long as something refers to it, also after its file was deleted."""
+    """An open map, readable as long as something refers to it, even after its file was deleted."""
 
     def __init__(self, path: Path, sources: Sequence[str]) -> None:
         """Raises UnusableMap if the file is missing, incomplete, or not derived from these sources."""
         self.path = path
         try:
-            # A link is not followed, and a pipe is not waited for.
+            # Does not follow a link, and does not wait for a pipe.
             self._descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
             raise UnusableMap(path, error.strerror or str(error)) from error
@@ -223,7 +223,7 @@ class Map:
         magic, version, described, blocks, file_bytes = fields
         if (magic, version) != (_MAGIC, _VERSION):
             raise UnusableMap(self.path, "it is not a map of this version")
-        # Reading beyond the end of the file, under a map, ends the process.
+        # Reading a map beyond the end of its file would kill the process.
         if file_bytes != status.st_size or described + 8 * blocks > file_bytes:
             raise UnusableMap(self.path, f"it has {status.st_size} bytes instead of {file_bytes}")
         rest = self._read(described + 8 * blocks, _PREFIX.size)
@@ -244,7 +244,7 @@ class Map:
         return layout, np.frombuffer(rest, "<u8", blocks, described).tolist()
 
     def _read(self, size: int, offset: int) -> bytes:
-        """Reads from the file, not from the map: other threads run meanwhile."""
+        """Reads from the file, not from the map, so that other threads run meanwhile."""
         try:
             data = os.pread(self._descriptor, size, offset)
         except OSError as error:
@@ -269,7 +269,7 @@ class Map:
         return name in self._layout.sections
 
     def length(self, name: str) -> int:
-        """How many numbers a section has."""
+        """The count of numbers in a section."""
         return self._section(name).length
 
     def _section(self, name: str) -> _Section:
@@ -279,7 +279,7 @@ class Map:
         return found
 
     def check(self, name: str, start: int, stop: int) -> None:
-        """Compares the checksums of the blocks that have these numbers of a section, unless it was done."""
+        """Checks the blocks that contain these numbers of a section, unless they have been checked."""
         if start >= stop:
             return
         section = self._section(name)
@@ -294,7 +294,7 @@ class Map:
                 self._is_checked[block] = 1
 
     def check_ranges(self, name: str, starts: Array, stops: Array) -> None:
-        """Like `check`, for many ranges of numbers; raises as well if one is not within the section."""
+        """Like `check`, for many ranges of numbers; also raises if a range exceeds the section."""
         section = self._section(name)
         if not ((starts >= 0) & (starts <= stops) & (stops <= section.length)).all():
             raise UnusableMap(self.path, f"its section {name} is shorter than others say")
@@ -313,11 +313,11 @@ class Map:
             self.check(name, start, start + 1)
 
     def unchecked(self, name: str) -> Array:
-        """A section for single lookups, whose caller checks each part before reading it."""
+        """A section for single lookups; the caller checks each part before reading it."""
         return self._unchecked(self._for_lookups, name)
 
     def array(self, name: str, start: int = 0, stop: int | None = None) -> Array:
-        """A section or a slice of it, checked, for reading all of it."""
+        """A section or a slice of it, checked in full."""
         stop = self.length(name) if stop is None else stop
         self.check(name, start, stop)
         return self._unchecked(self._for_scans, name)[start:stop]
@@ -345,9 +345,9 @@ class Map:
     ) -> Run:
         """The rows of some sections as a run: all of them, or a slice.
 
-        `directory` names the section that has the directory of exactly these rows, or, in a range of it,
-        also those of others. With it, a large run is checked as it is read. Without it, a run of about one
-        block per column is checked here, and all of a larger one at its first lookup.
+        `directory` names the section with the directory of these rows, and the range if the section contains
+        others too. With it, a large run is checked as it is read. Without it, a run of about one block per
+        column is checked here, and a larger one in full at its first lookup.
         """
         stop = self.length(columns[0]) if stop is None else stop
         views = [self._view(name)[start:stop] for name in columns]
@@ -368,7 +368,7 @@ class Map:
 
 
 class _Rows:
-    """Some rows of a map: what checks a run of them."""
+    """The source of a run: some rows of a map."""
 
     __slots__ = ("_columns", "_map", "_names", "_start", "_stop")
 
@@ -390,15 +390,15 @@ class _Rows:
 
 
 class _CheckedDirectory:
-    """The directory of a run that checks itself, and the rows that it leads to, until all have been checked.
+    """A directory that checks itself and the rows that it leads to, until all have been checked.
 
-    So lookups need not check anything, and none is slower than in memory once the whole run has been read.
+    So lookups need no checks, and are as fast as in memory once the whole run has been read.
     """
 
     __slots__ = ("_before", "_is_checked", "_map", "_name", "_rows", "_starts", "run")
 
     def __init__(self, source: Map, rows: _Rows, name: str, before: int, starts: memoryview) -> None:
-        """`before`: how many numbers of the section come before this directory."""
+        """`before`: the count of numbers in the section before this directory."""
         self._map, self._rows, self._name, self._starts = source, rows, name, starts
         self._before = before
         self._is_checked = bytearray((len(starts) >> _BUCKET_BITS) + 1)

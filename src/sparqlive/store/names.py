@@ -3,7 +3,7 @@
 A store may come from someone else: whatever its catalog and its folder contain, nothing outside is opened,
 changed or removed. Owns the check of every stored name before it becomes a path, and of every file and folder
 of a store before it is opened. Invariant: a name stays in the store's folder of runs, and no link inside a
-store is followed, except for `runs` itself, if nothing but this store's runs are behind it.
+store is followed, except `runs` itself if it leads to nothing but this store's runs.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ FOLDER = re.compile(r"runs|sparqlive-[0-9a-f]{32}")
 """The folder of a store's runs, in its directory or at another address."""
 IDENTITY = re.compile(r"[0-9a-f]{32}")
 """The identity of a store, whose first half marks its folders."""
-# No separators of other systems, and nothing that a pattern of files or a text of SQL could mean.
+# No path separators of other systems, and nothing with a meaning in glob patterns or SQL strings.
 _PART = re.compile(r"(?!\.{1,2}\Z)[A-Za-z0-9_.=%+@~-]{1,255}")
 _MOST_PARTS = 32
 
 
 def stored_name(folder: str, name: str) -> str:
-    """Returns the name of something in a store's folder of runs as it is; raises if it leads elsewhere.
+    """Returns a name in a store's folder of runs unchanged; raises if it leads elsewhere.
 
-    The folder `.` is all of a place, such as a temporary one.
+    The folder `.` means a whole place, such as a temporary one.
     """
     whole = f"./{name.removeprefix('./')}" if folder == "." and name != "." else name
     top, *parts = whole.split("/", _MOST_PARTS)
@@ -39,7 +39,7 @@ def stored_name(folder: str, name: str) -> str:
 
 
 def stored_run(folder: str, name: str) -> str:
-    """Returns the name of a file that the catalog has named as a run; raises if no commit wrote it."""
+    """Returns the name of a run in the catalog unchanged; raises if no commit wrote such a name."""
     parts = name.split("/", 2)
     if len(parts) < 3 or ATTEMPT.fullmatch(parts[1]) is None:
         raise _not_a_run(name)
@@ -55,34 +55,34 @@ def _not_a_run(name: str) -> StoreFailed:
 
 
 def ensure_plain(path: Path) -> os.stat_result | None:
-    """Returns what a path of a store is: a file or a folder; None if it is missing. Raises for a link."""
+    """Returns the status of a file or folder of a store; None if it is missing. Raises for a link."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-        raise _refused(path, "a link" if stat.S_ISLNK(found.st_mode) else "not a file")
-    return found
+    if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+        raise _refused(path, "a link" if stat.S_ISLNK(status.st_mode) else "not a file")
+    return status
 
 
 def ensure_file(path: Path, *, writes: bool) -> None:
-    """Raises unless a path of a store is missing or a file; if it is to be written, without other names."""
-    found = ensure_plain(path)
-    if found is None:
+    """Raises unless a path of a store is a file or missing. A file to write must have no other names."""
+    info = ensure_plain(path)
+    if info is None:
         return
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(info.st_mode):
         raise _refused(path, "a folder")
-    if writes and found.st_nlink > 1:
+    if writes and info.st_nlink > 1:
         raise StoreFailed(
-            f"{path} has {found.st_nlink} names (hard links), and writing it would change the file under the "
+            f"{path} has {info.st_nlink} names (hard links), and writing it would change the file under the "
             f"others too. Replace it by a copy of its own: cp FILE COPY && mv COPY FILE."
         )
 
 
 def ensure_folder(path: Path) -> None:
-    """Raises unless a path of a store is missing or a folder."""
-    found = ensure_plain(path)
-    if found is not None and not stat.S_ISDIR(found.st_mode):
+    """Raises unless a path of a store is a folder or missing."""
+    status = ensure_plain(path)
+    if status is not None and not stat.S_ISDIR(status.st_mode):
         raise _refused(path, "a file")
 
 
