@@ -48,7 +48,7 @@ def file_system(name: str) -> tuple[fs.FileSystem, str]:
 
 @lru_cache(maxsize=16)
 def _connected(scheme: str, server: str) -> tuple[fs.FileSystem, str]:
-    """The file system of a server or bucket, and the path of its root. S3 is asked for its region here."""
+    """The file system of a server or bucket, and the path of its root. For S3, looks up the region."""
     if scheme == "hdfs":
         return _hdfs(server), ""
     # Hadoop calls the S3 protocol s3a or s3n.
@@ -70,7 +70,7 @@ def _hdfs(server: str) -> fs.FileSystem:
             ) from error
 
     class Hdfs(package.HdfsFileSystem):  # type: ignore[misc]
-        """With times under the name that pyarrow reads."""
+        """Reports modification times under the name that pyarrow reads."""
 
         def info(self, path: str, **options: Any) -> dict[str, Any]:
             return _with_time(super().info(path, **options))
@@ -86,7 +86,7 @@ def _hdfs(server: str) -> fs.FileSystem:
 
 
 class _Reporting:
-    """Calls the client of HDFS and its files: their failures are RuntimeErrors, and become OSErrors here."""
+    """Wraps the HDFS client and its files, and turns their RuntimeErrors into OSErrors."""
 
     def __init__(self, reported: Any) -> None:
         self._reported = reported
@@ -121,12 +121,12 @@ def new_folder() -> str:
 
 
 def check_recorded(address: str, folder: str) -> None:
-    """Rejects a place of runs that no version has recorded in a catalog."""
+    """Rejects a location of runs that no version could have recorded in a catalog."""
     if FOLDER.fullmatch(folder) is None or ".." in address.split("/") or "\0" in unquote(address):
         raise StoreFailed(
             f"The catalog says that the runs of its store are at {address[:200]!r} in {folder[:200]!r}, "
-            f"which is no place of runs. The catalog is damaged, or was made to do harm: restore the store "
-            f"from a backup that you trust."
+            f"which is not a location of runs. The catalog is damaged, or was made to do harm: restore the "
+            f"store from a backup that you trust."
         )
 
 
@@ -137,7 +137,7 @@ def place_at(address: str, folder: str) -> LocalPlace | RemotePlace:
     if address.startswith("file://"):
         return LocalPlace(Path(url2pathname(address.removeprefix("file://"))), folder)
     if unusable := re.search(r"[?#%\s]|:[^/@]*@", address.partition("://")[2]):
-        # Clients read these differently, and the catalog is no place for a password.
+        # Clients interpret these differently, and a password must not be stored in the catalog.
         raise Error(
             f"The address of runs must be scheme://place/path, without {unusable[0][0]!r}. Set keys and "
             f"endpoints in the environment (AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID, …)."
@@ -204,7 +204,7 @@ class LocalPlace:
         os.close(open_private(path, os.O_WRONLY | os.O_EXCL, path.parent))
 
     def take_over(self, folder: str) -> None:
-        """Makes files that workers wrote below a folder as private as the store's own."""
+        """Restricts files that workers wrote below a folder to the access of the store's own files."""
         for path in (self._at(folder), *self._at(folder).rglob("*")):
             if not path.is_symlink():
                 belong(path, path.parent)
@@ -242,7 +242,7 @@ class LocalPlace:
 
 
 class RemotePlace:
-    """Files on a pyarrow file system, by the same names below an address."""
+    """Files on a pyarrow file system; the same names are relative to an address."""
 
     files: fs.FileSystem | None
 
@@ -254,7 +254,7 @@ class RemotePlace:
         self.folder = folder
 
     def __reduce__(self) -> tuple[type[RemotePlace], tuple[str, str]]:
-        """A worker connects by itself: keys stay where they are."""
+        """Pickles no connection and no keys: a worker connects by itself."""
         return RemotePlace, (self._address, self.folder)
 
     is_linked = False
@@ -298,7 +298,7 @@ class RemotePlace:
     def files_below(self, folder: str) -> list[str]:
         path = self.path(folder)
         found = self._files.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
-        # A file system may return paths in a different spelling than the request, up to the folder's name.
+        # Returned paths may spell the part before the folder's name differently than the request.
         return [f"{folder}/{info.path.rpartition(f'/{folder}/')[2]}" for info in found if info.is_file]
 
     def remove(self, name: str) -> None:

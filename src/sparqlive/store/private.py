@@ -18,7 +18,7 @@ _SHARED = stat.S_ISGID | stat.S_IWGRP
 
 
 def make_directory(path: Path) -> bool:
-    """Creates a directory, and its missing parents with the umask; returns False if it already exists."""
+    """Creates a directory; missing parents follow the umask. Returns False if it already exists."""
     if path.is_dir():
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def make_folder(path: Path, within: Path | None) -> bool:
 def open_private(path: Path, flags: int, within: Path) -> int:
     """Opens a file of a store for writing, creating it if missing; returns the descriptor.
 
-    Follows no link, and waits for nobody: what is not a file of its own is an error.
+    Does not follow links or wait for a pipe: anything but a regular file is an error.
     """
     flags |= os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:

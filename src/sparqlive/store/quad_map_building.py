@@ -1,9 +1,9 @@
-"""Builds the maps of a base of quads: one file per order, made of the base's runs or of another map.
+"""Builds the maps of a base of quads: one file per order, from the base's runs or from another map.
 
-The first order, `pso`, is nearly that of the runs: it is made of them, a number of predicates at a time. Each
-other order is another one, sorted again by one column: the sort is stable, so that what the rows were sorted
-by before orders the rows that are equal in it. Invariant: rows that are in memory at the same time are within
-a bound, whatever the number of rows of a predicate, a graph or an object.
+The first order, `pso`, is close to that of the runs, and is built from them, some predicates at a time. Every
+other order is built by sorting an existing one by one column. The sort is stable, so rows that are equal in
+this column keep their previous order. Invariant: the rows in memory at a time are bounded, whatever the
+number of rows of a predicate, a graph or an object.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparqlive.zset.order import is_sorted, lexicographic
 from sparqlive.zset.run import Column
 
 Order = Literal["pso", "pos", "spo", "osp", "gpso", "gpos"]
-"""The columns that quads are sorted by. The graph comes last where it is not named."""
+"""The columns that quads are sorted by; the graph comes last if not listed."""
 COLUMNS: dict[Order, tuple[str, ...]] = {
     "pso": ("s", "o", "g"),
     "pos": ("o", "s", "g"),
@@ -40,9 +40,9 @@ COLUMNS: dict[Order, tuple[str, ...]] = {
 }
 """The columns of an order in a map. Orders by predicate have a table of predicates instead of a column."""
 MADE_OF: dict[Order, Order] = {"pos": "pso", "spo": "pso", "osp": "spo", "gpso": "pso", "gpos": "pos"}
-"""The order that becomes another one when it is sorted again by the other one's first column."""
+"""The order from which each order is built, by sorting by the new first column."""
 Progress = Callable[[Order, int, int], None]
-"""Is called with an order, the number of rows that were written, and that of all rows."""
+"""Called with an order, the number of rows written so far, and the number of all rows."""
 _PIECE_ROWS = 1 << 17
 _BEFORE_ALL = -(2**63)
 
@@ -53,13 +53,13 @@ class Parts:
 
     predicates: Column
     starts: Column
-    """Where the rows of each predicate start, and the end of the last."""
+    """The first row of each predicate, and the end of the last."""
     graphs: Column
     """The graph of each predicate, if all its rows are in one."""
     several: npt.NDArray[np.uint32]
     """1 for each predicate with rows in several graphs."""
     directory_starts: Column
-    """Where the directory of each predicate starts in a section of all of them. Small parts have none."""
+    """The start of each predicate's directory in their common section. Small parts have none."""
 
     @classmethod
     def of(
@@ -91,7 +91,7 @@ class Parts:
         return {name: getattr(self, name) for name in _TABLE}
 
     def expanded(self, values: Column, start: int, stop: int) -> Column:
-        """For each row of a range, the value of its predicate."""
+        """Repeats the value of each predicate for its rows in a range."""
         first, last = self.between(start, stop)
         edges = np.clip(self.starts[first : last + 1], start, stop)
         return np.repeat(values[first:last], np.diff(edges))
@@ -106,7 +106,7 @@ class Parts:
         return np.flatnonzero(np.diff(self.directory_starts))
 
     def batches(self, most: int) -> Iterator[tuple[int, int]]:
-        """Ranges of predicates with at most so many rows in all, as far as possible."""
+        """Ranges of predicates with at most `most` rows, unless one predicate has more."""
         first, count = 0, len(self.predicates)
         while first < count:
             last = int(np.searchsorted(self.starts, self.starts[first] + most, "right")) - 1
@@ -131,9 +131,9 @@ class Target:
     name: str
     sources: Sequence[str]
     memory: int
-    """About how many bytes the rows in memory may take."""
+    """Approximate bytes for the rows in memory."""
     directory_rows: int
-    """Parts of so many rows have a directory."""
+    """Minimum rows of a part with a directory."""
     progress: Progress | None = None
 
     @property
@@ -157,7 +157,7 @@ class _PartsWriter:
         self._directory: DirectoryEntries | None = None
 
     def add(self, columns: Columns) -> None:
-        """Adds rows: those of the graphs may be missing if each predicate has one."""
+        """Adds rows; the column of graphs may be missing if each predicate has one graph."""
         start, stop = self._done, self._done + len(columns[0])
         names = COLUMNS[self._target.order]
         for name, column in zip(names, columns, strict=False):
@@ -211,9 +211,8 @@ def build_from_runs(target: Target, place: Place, runs: Sequence[RunFile]) -> No
 
 def build_by_object(target: Target, source: Map) -> None:
     """Builds the order by predicate and object from the one by predicate and subject."""
-    found = Parts.in_map(source)
-    sizes = np.diff(found.starts)
-    parts = Parts.of(found.predicates, sizes, found.graphs, found.several, target.directory_rows)
+    old = Parts.in_map(source)
+    parts = Parts.of(old.predicates, np.diff(old.starts), old.graphs, old.several, target.directory_rows)
     _write_parts(target, parts, _by_object(target, source, parts))
 
 
@@ -233,7 +232,7 @@ def _by_object(target: Target, source: Map, parts: Parts) -> Generator[Columns]:
 
 @dataclass(frozen=True)
 class _MapRows:
-    """A range of the rows of a map; a table of predicates is the column p, and g if that is missing."""
+    """A range of rows of a map; missing columns p and g come from its table of predicates."""
 
     map: Map
     names: Sequence[str]
@@ -261,7 +260,7 @@ class _MapRows:
 
 
 def build_whole(target: Target, source: Map) -> None:
-    """Builds an order of all quads from the one in `MADE_OF`."""
+    """Builds an order of all quads from the one that `MADE_OF` names."""
     names = COLUMNS[target.order]
     parts = Parts.in_map(source) if "predicates" in source else None
     count = source.length("s")
@@ -287,7 +286,7 @@ def build_whole(target: Target, source: Map) -> None:
 
 @dataclass(frozen=True)
 class _Segments:
-    """Ranges of rows in files, with one predicate each: in the order of predicates, then of rows."""
+    """Ranges of rows in files with one predicate each, ordered by predicate, then by row."""
 
     files: Column
     starts: Column
@@ -358,7 +357,7 @@ class _Base:
                 yield from sorter.in_order(rows, 3, (0, 1, 2))
 
     def _in_files(self, rows: _FileRows) -> Iterator[Columns]:
-        """The rows of a large predicate, which are in order in the files."""
+        """The rows of a large predicate, whose order in the files is checked."""
         last = (_BEFORE_ALL, _BEFORE_ALL)
         for columns in rows.pieces((0, 1), min(_PIECE_ROWS, self._target.sorter.most_rows(4))):
             first = int(columns[0][0]), int(columns[1][0])
@@ -371,7 +370,7 @@ class _Base:
             yield columns
 
     def _ranges(self, low: int, high: int) -> list[tuple[int, int, int]]:
-        """The rows of some segments: number of the file, first row, and the row after the last."""
+        """The rows of some segments: file number, first row, and end."""
         found = self._segments
         ranges: dict[int, tuple[int, int]] = {}
         columns = (found.files, found.starts, found.stops)
@@ -381,7 +380,7 @@ class _Base:
         return [(file, *bounds) for file, bounds in ranges.items()]
 
     def _batch(self, low: int, high: int, names: tuple[str, ...]) -> Columns:
-        """The rows of all segments of some predicates."""
+        """The rows of some predicates, from all segments."""
         rows = _FileRows(self._place, self._runs, ("p", *names), self._ranges(low, high))
         columns = gathered(rows.pieces(range(len(names) + 1), _PIECE_ROWS))
         return columns[1:] if is_sorted(columns) else reordered(columns, [*columns])[1:]
@@ -389,7 +388,7 @@ class _Base:
 
 @dataclass(frozen=True)
 class _FileRows:
-    """Ranges of rows of files, one after the other."""
+    """Ranges of rows of files, read in sequence."""
 
     place: Place
     runs: Sequence[RunFile]

@@ -1,4 +1,4 @@
-"""The base of a store's quads in whole sorted orders, mapped from files that are derived from its runs.
+"""The base of a store's quads in whole sorted orders, mapped from files derived from its runs.
 
 Owns the names of these files, and which of them exist. An order is created when it is first needed, and
 created again if its file is missing, damaged or derived from something else. Invariants: nothing is kept per
@@ -59,8 +59,8 @@ class QuadMaps:
     ) -> None:
         """Opens the order by predicate and subject, or creates it.
 
-        `directory`: of the store. `runs`: the files of its base. `memory`: about how many bytes may be used
-        to sort. `progress` is called while an order is created; what it raises ends this.
+        `directory`: the store's. `runs`: the files of its base. `memory`: approximate bytes for sorting.
+        `progress` is called while an order is created; an exception from it ends the creation.
         """
         assert all(run.epoch is None for run in runs), "changes after the base are not in its maps"
         self._folders = MapFolders(directory)
@@ -143,9 +143,9 @@ class QuadMaps:
                 self._of(order)
 
     def replace(self, error: UnusableMap) -> bool:
-        """Creates the order again whose file turned out to be damaged while it was read.
+        """Recreates the order whose file turned out to be damaged while it was read.
 
-        Runs that were made before still read the old file. Returns False if the file is not of this base.
+        Existing runs still read the old file. Returns False if the file does not belong to this base.
         """
         with self._guard:
             for order, found in self._open.items():
@@ -172,7 +172,7 @@ class QuadMaps:
         """Creates an order whose file is missing or damaged."""
         found = self._created(order)
         if error.source is not None and error.source.path != found.map.path:
-            # It is in the other folder, where it would be opened again.
+            # Its file is in the other folder, where it would be opened again.
             with suppress(OSError):
                 error.source.path.unlink()
         return found
@@ -183,7 +183,7 @@ class QuadMaps:
         self._build(target)
         try:
             return _opened(order, folder.open(name, sources))
-        except UnusableMap:  # the writer of the store, where this base is not the last one, has removed it
+        except UnusableMap:  # the store's writer, which has a newer base, has removed it
             self._build(target)
             return _opened(order, folder.open(name, sources))
 
@@ -200,7 +200,7 @@ class QuadMaps:
             build(target, self._of(source).map)
 
     def _named(self, order: Order) -> tuple[str, list[str]]:
-        """The name of the file of an order, and what it is derived from."""
+        """The file name of an order, and its sources."""
         inputs = [f"{run.path} {run.digests[:8].hex()}" for run in self._runs]
         sources = [f"quads {order} {_VERSION}", *inputs]
         digest = xxh3_128_hexdigest("\n".join(sources).encode())
@@ -209,7 +209,7 @@ class QuadMaps:
     # Removing
 
     def remove_others(self) -> None:
-        """Removes the maps of other bases, and what killed processes left; only the writer may do so."""
+        """Removes the maps of other bases, and leftovers of killed processes; only for the writer."""
         own = self._own_names()
         for folder in self._folders.existing():
             folder.remove_unfinished()
@@ -222,13 +222,13 @@ class QuadMaps:
 
 
 class _OpenParts:
-    """An open order by predicate, with its table in a form in which single values are read quickly."""
+    """An open order by predicate, with its table as memoryviews for fast lookups."""
 
     __slots__ = ("directory_starts", "graphs", "map", "parts", "predicates", "several", "starts")
 
-    def __init__(self, found: Map) -> None:
-        self.map = found
-        self.parts = parts = Parts.in_map(found)
+    def __init__(self, opened: Map) -> None:
+        self.map = opened
+        self.parts = parts = Parts.in_map(opened)
         self.predicates = parts.predicates.data
         self.starts = parts.starts.data
         self.graphs = parts.graphs.data
@@ -248,14 +248,14 @@ class _OpenWhole:
 
     __slots__ = ("map", "run")
 
-    def __init__(self, found: Map, names: Sequence[str]) -> None:
-        self.map = found
-        self.run = found.run(names, directory="directory")
+    def __init__(self, opened: Map, names: Sequence[str]) -> None:
+        self.map = opened
+        self.run = opened.run(names, directory="directory")
 
 
 _Open = _OpenParts | _OpenWhole
 
 
-def _opened(order: Order, found: Map) -> _Open:
+def _opened(order: Order, opened: Map) -> _Open:
     names = COLUMNS[order]
-    return _OpenParts(found) if len(names) == 3 else _OpenWhole(found, names)
+    return _OpenParts(opened) if len(names) == 3 else _OpenWhole(opened, names)

@@ -1,10 +1,10 @@
 """The quads in files by graph and predicate, for workers that find what a load changes.
 
-Owns the positions of each graph's and predicate's pairs in the files: a segment is a range of rows of one
-file with one predicate and one graph. Segments of one graph and predicate in the base are sorted and do not
+Owns the positions of pairs in the files, by graph and predicate: a segment is a range of rows of one file
+with one predicate and one graph. Segments of one graph and predicate in the base are sorted and do not
 overlap. Files may be interleaved: a large predicate has its own files, small predicates share files. The
-change log after the base is a layer per epoch, in files or as rows. Invariant: a pair is there if its weights
-in all layers, with 1 in the base, add up to 1; otherwise they add up to 0.
+change log after the base is one layer per epoch, in files or as rows. Invariant: the weights of a pair in all
+layers, with 1 in the base, add up to 1 if it exists, and to 0 otherwise.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
 
 
 def read_pairs(readers: Readers, segment: Segment) -> Run:
-    """The pairs of a segment, with weights if it is of the change log.
+    """The pairs of a segment, with weights if it belongs to the change log.
 
-    Many small segments are in one row group, which is mapped, or read once for all of them.
+    Small segments share a row group, which is mapped, or read once for all of them.
     """
     rows = segment.start, segment.stop
     if segment.stop - segment.start < ROWS_PER_GROUP:
@@ -82,37 +82,37 @@ def _columns(segment: Segment) -> tuple[str, ...]:
 
 def weights_of(readers: Readers, segments: Sequence[Segment], subjects: Column, objects: Column) -> Column:
     """The weights that sorted pairs have in the segments of a layer; reads those that can contain them."""
-    found = np.zeros(len(subjects), dtype=np.int64)
+    weights = np.zeros(len(subjects), dtype=np.int64)
     starts = [_pairs_before(subjects, objects, segment.first[2:]) for segment in segments[1:]]
     for segment, (start, stop) in zip(segments, pairwise([0, *starts, len(subjects)]), strict=True):
         if start != stop:
-            found[start:stop] = _weights_of(readers, segment, subjects[start:stop], objects[start:stop])
-    return found
+            weights[start:stop] = _weights_of(readers, segment, subjects[start:stop], objects[start:stop])
+    return weights
 
 
 def _weights_of(readers: Readers, segment: Segment, subjects: Column, objects: Column) -> Column:
-    """Reads a segment, or searches it for few pairs."""
+    """Reads a segment, or searches it if the pairs are few."""
     if len(subjects) * ROWS_PER_SEARCH > segment.stop - segment.start:
         return _weights_in(read_pairs(readers, segment), subjects, objects)
     reader = readers.of(segment.run)
     low, high = reader.find("s", subjects, segment.start, segment.stop)
-    there, column = low < high, reader.column("o")
-    low[there] = search(column, objects[there], low[there], high[there], before=True)
-    there &= low < high
-    there[there] = column[low[there]] == objects[there]
-    found = there.astype(np.int64)
+    exists, column = low < high, reader.column("o")
+    low[exists] = search(column, objects[exists], low[exists], high[exists], before=True)
+    exists &= low < high
+    exists[exists] = column[low[exists]] == objects[exists]
+    weights = exists.astype(np.int64)
     if segment.run.epoch is not None:
-        found[there] = reader.column("w")[low[there]]
-    return found
+        weights[exists] = reader.column("w")[low[exists]]
+    return weights
 
 
 def _weights_in(run: Run, subjects: Column, objects: Column) -> Column:
-    places, there = run.places((subjects, objects))
+    places, exists = run.places((subjects, objects))
     if run.weights is None:
-        return there.astype(np.int64)
-    found = np.zeros(len(subjects), dtype=np.int64)
-    found[there] = run.weights[places[there]]
-    return found
+        return exists.astype(np.int64)
+    weights = np.zeros(len(subjects), dtype=np.int64)
+    weights[exists] = run.weights[places[exists]]
+    return weights
 
 
 @dataclass
@@ -129,7 +129,7 @@ class Layers:
         return Layers(_within(self.base, low, high), late, self.rows)
 
     def has(self, readers: Readers, subjects: Column, objects: Column) -> Mask:
-        """Which of many sorted pairs are there; reads the segments that can contain them."""
+        """Which of many sorted pairs exist; reads the segments that can contain them."""
         found = np.zeros(len(subjects), dtype=np.int64)
         for segments in (self.base, *self.late) if self.base else self.late:
             found += weights_of(readers, segments, subjects, objects)
@@ -157,7 +157,7 @@ class QuadRuns:
         log: Iterable[Stored] = (),
         known: QuadRuns | None = None,
     ) -> None:
-        """`log`: the changes of each epoch after the base. `known` has found the segments of some files."""
+        """`log`: the changes of each epoch after the base. `known` already knows segments of some files."""
         self._place = readers.place
         self._files: dict[str, list[Segment]] = {}
         self._layers: dict[tuple[int, int], Layers] = {}
@@ -177,17 +177,17 @@ class QuadRuns:
         """The segments of some files, in order."""
         everything: list[Segment] = []
         for run in runs:
-            found = None if known is None else known._files.get(run.path)
-            found = [*_segments_of(self._place, run)] if found is None else found
-            self._files[run.path] = found
-            everything += found
+            own = None if known is None else known._files.get(run.path)
+            own = [*_segments_of(self._place, run)] if own is None else own
+            self._files[run.path] = own
+            everything += own
         by_key: dict[tuple[int, int], list[Segment]] = {}
         for segment in sorted(everything, key=lambda segment: segment.first):
             by_key.setdefault(segment.key, []).append(segment)
         return by_key
 
     def layers(self, key: tuple[int, int], low: int, high: int) -> Layers | None:
-        """Where pairs with subjects from `low` to `high` are; None if there are none."""
+        """The layers of pairs with subjects from `low` to `high`; None if there are none."""
         found = self._layers.get(key)
         return None if found is None else found.within(low, high)
 

@@ -1,8 +1,8 @@
-"""Ranges of the rows of a large relation, so that nobody has to read all of it at once.
+"""Ranges of the rows of a large relation, so that no process reads all of it at once.
 
-A relation is in sorted files, of its base and of later deltas, which overlap; a few rows are elsewhere. A
-range task names the files and the bounds between which it reads them. Invariant: every row belongs to exactly
-one task.
+A relation consists of sorted files, of its base and of later deltas, which overlap; a few rows are in no
+file. A range task names files, and the bounds between which it reads them. Invariant: every row belongs to
+exactly one task.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Bound = tuple[int, ...] | None
 
 @dataclass(frozen=True)
 class RangeTask:
-    """Rows from `low` (None: from the first) to before `high` (None: to the last)."""
+    """Rows from `low` (None: the first) up to, but not including, `high` (None: to the end)."""
 
     files: Sequence[RunFile]
     rows: Column
@@ -33,7 +33,7 @@ class RangeTask:
 
 
 def range_tasks(files: Sequence[RunFile], rows: Column) -> list[RangeTask]:
-    """Cuts a relation where files begin, so that a task has about a million rows. `rows` are sorted."""
+    """Splits a relation at file boundaries into tasks of about a million rows. `rows` are sorted."""
     cuts: list[Bound] = [None]
     waiting = 0
     for file in sorted(files, key=lambda file: file.first):
@@ -86,7 +86,7 @@ def _reaches(file: RunFile, end: Bound, task: RangeTask) -> bool:
 
 
 def rows_in_range(place: Place, task: RangeTask, relation: str, width: int) -> list[Column]:
-    """The rows of a task as columns, the weights last; the same row may be there several times."""
+    """The rows of a task as columns, the weights last; a row may occur several times."""
     parts: list[Sequence[Column]] = [list(task.rows.T)]
     for file in task.files:
         is_weighted = relation != QUADS or file.epoch is not None
@@ -112,7 +112,7 @@ def rows_until(changes: Column, last: Sequence[int]) -> int:
 
 
 def _equal_rows(changes: Column, row: Sequence[int]) -> tuple[int, int]:
-    """Where the sorted changes that are equal to a row begin and end."""
+    """The range of the sorted changes that are equal to a row."""
     low, high = 0, len(changes)
     for number, value in enumerate(row):
         column = changes[low:high, number]

@@ -1,7 +1,7 @@
-"""The bases of a store's relations (rows of views, state of operators), mapped from files derived from them.
+"""The bases of a store's relations (rows of views, state of operators), mapped from derived files.
 
 A map is created when its relation is first read, and created again if its file is missing or derived from
-something else. Its rows are in the order of the base, which is checked as they are copied. Invariants: a
+something else. Its rows are in the order of the base, which is checked during the copy. Invariants: one
 piece of the rows is in memory at a time; readers create files, and only the writer of a store removes them.
 """
 
@@ -29,7 +29,7 @@ from sparqlive.zset.order import is_sorted
 from sparqlive.zset.run import Column, Run
 
 Order: TypeAlias = tuple[int, ...]
-"""The columns of a relation by number, in the order that its rows are sorted by."""
+"""The numbers of a relation's columns, in sort order."""
 _VERSION = 1
 _PREFIX = "rows-"
 _PIECE_ROWS = 1 << 17
@@ -39,21 +39,21 @@ class RelationMaps:
     """The mapped bases of relations, by name."""
 
     def __init__(self, directory: Path, place: Place) -> None:
-        """`directory`: of the store."""
+        """`directory`: the store's."""
         self._folders = MapFolders(directory)
         self._place = place
         self._runs: WeakValueDictionary[str, Run] = WeakValueDictionary()
-        """By the name of the file."""
+        """The open maps by file name."""
         self._guard = RLock()
         self._used: dict[str, set[Order | None]] = {}
-        """The relations that were read, with the orders they were read in."""
+        """The orders in which each relation was read."""
 
     def run(
         self, relation: str, width: int, files: Sequence[RunFile], order: Order | None = None
     ) -> Run | None:
-        """The rows of a base, given by its files in order; None if it is in no files.
+        """The rows of a base, from its files in order; None if it has no files.
 
-        `order`: its columns in the order they are sorted by in the run, which then has no weights.
+        `order`: the sort order of the run, which then has no weights.
         """
         name, sources = _named(relation, files, order)
         with self._guard:
@@ -71,7 +71,7 @@ class RelationMaps:
             return run
 
     def renewed(self, relation: str, width: int, files: Sequence[RunFile]) -> list[Run]:
-        """A new base of a relation, in the orders it was read in."""
+        """Maps a new base of a relation, in the orders in which the relation was read."""
         found = [self.run(relation, width, files, order) for order in self._used.get(relation, ())]
         return [run for run in found if run is not None]
 
@@ -80,7 +80,7 @@ class RelationMaps:
             return self._folders.open(name, sources)
         except UnusableMap:
             folder = self._folders.for_writing()
-        for _ in range(2):  # the writer of the store, where this base is not the last one, may remove it
+        for _ in range(2):  # the store's writer, which may have a newer base, may remove it
             self._build(folder, name, sources, rows, order)
             try:
                 return folder.open(name, sources)
@@ -113,7 +113,7 @@ class RelationMaps:
                 writer.append("directory", numbers.astype(kind))
 
     def remove_others(self, bases: Mapping[str, Sequence[RunFile]]) -> None:
-        """Removes the maps of other bases than these; only the writer may do so."""
+        """Removes the maps of all other bases; only for the writer."""
         orders = {relation: {None, *self._used.get(relation, ())} for relation in bases}
         names = {
             _named(relation, files, order)[0]
@@ -145,7 +145,7 @@ class _BaseRows:
                     yield [np.ascontiguousarray(column[low : low + most]) for column in columns]
 
     def in_base_order(self) -> Iterator[Columns]:
-        """All rows, with the weights last, whose order is checked."""
+        """All rows, with the weights last; checks their order."""
         last: list[Column] = []
         for piece in self.pieces(range(len(self.names)), _PIECE_ROWS):
             edge = [np.append(*pair) for pair in zip(last, piece[:-1], strict=False)]
@@ -163,7 +163,7 @@ def _in_order(names: Sequence[str], order: Order | None) -> Sequence[str]:
 
 
 def _named(relation: str, files: Sequence[RunFile], order: Order | None) -> tuple[str, list[str]]:
-    """The name of the map of a base, and what it is derived from."""
+    """The file name of a base's map, and its sources."""
     inputs = [f"{file.path} {file.digests[:8].hex()}" for file in files]
     by = "" if order is None else f" by {','.join(map(str, order))}"
     sources = [f"relation {relation} {_VERSION}{by}", *inputs]

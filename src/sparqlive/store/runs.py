@@ -5,7 +5,7 @@ sorted by p, g, s, o, and a weight w if it is a delta (the change log); a terms 
 typed columns of `sparql/columns.py` (not if an older version or another program wrote it); any other
 relation has c0 … and w. A file never changes. Invariants: a file is complete and synced before its name is
 used. The catalog stores its digests, and every part is compared with its digest before it is read: a flipped
-bit, or another file under this name, is an error and never returns wrong rows.
+bit, or a different file under this name, is an error, and never returns wrong rows.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ROWS_A_FILE = 1_000_000
 _END_BYTES = 8
 _DIGEST_BYTES = 8
 _READ_BYTES = 1 << 22
-# The rows that show whether a column has one value.
+# The sample that decides whether a column has one value.
 _SAMPLE = 1 << 10
 _NO_ROWS: Column = np.empty(0, np.int64)
 Digests = bytes
@@ -48,7 +48,7 @@ class RunFile:
 
     `first` is its first row, in the order of `names_of`; it orders the files. `digests` are the digests of
     the whole file, of its footer, and of each column of each row group. A file that is not in the catalog yet
-    has none, and is not compared.
+    has no digests, and is not compared.
     """
 
     path: str
@@ -73,8 +73,8 @@ def names_of(relation: str, width: int, *, is_delta: bool = False) -> tuple[str,
 def described(place: Place, path: str, relation: str, epoch: int | None = None) -> RunFile:
     """Describes a complete file that a backend wrote below the folder of an attempt, and syncs it.
 
-    It may be called in another process, where the file is: only a description has to reach the process that
-    commits it. The rows must be distinct and sorted, and the files of one base or delta must not overlap.
+    A worker may call it where the file is: the committing process needs only the description. The rows must
+    be distinct and sorted, and the files of one base or delta must not overlap.
     """
     place.sync(path)
     with _DamageReport(place, path):
@@ -93,7 +93,7 @@ def described(place: Place, path: str, relation: str, epoch: int | None = None) 
 
 
 def is_read_whole(relation: str) -> bool:
-    """Whether a relation is read only as a whole, as of the last epoch: what sources assert."""
+    """Whether a relation is only read as a whole, as of the last epoch: the assertions of sources."""
     return relation.startswith("sources/")
 
 
@@ -102,7 +102,7 @@ def write_rows(
 ) -> tuple[int, bytes]:
     """Writes a sorted relation of integers; returns its size in bytes and its digests.
 
-    is_searched: single rows are looked up in the file, which therefore is larger.
+    `is_searched`: single rows are looked up in the file, which makes it larger.
     """
     table = pa.table({title: pa.array(column, pa.int64()) for title, column in columns.items()})
     is_repeating = _repeats if is_searched else _recurs
@@ -112,13 +112,13 @@ def write_rows(
 
 
 def _repeats(column: Column) -> bool:
-    """Whether a column has one value, as far as a sample shows, such as a weight or a graph."""
+    """Whether a sample of a column has only one value, such as a weight or a graph."""
     sample = column[:: max(1, len(column) // _SAMPLE)]
     return bool((sample == sample[0]).all())
 
 
 def _recurs(column: Column) -> bool:
-    """Whether most values come several times, as far as the first rows show."""
+    """Whether most values of the first rows occur several times."""
     first = column[:_SAMPLE]
     return 2 * len(np.unique(first)) <= len(first)
 
@@ -152,10 +152,10 @@ def digests_of(place: Place, name: str) -> bytes:
     """The digests of a file as it is now."""
     with _DamageReport(place, name), place.opened(name) as stream:
         metadata = pq.read_metadata(place.path(name), filesystem=place.files)
-        found = [_whole(stream), _digest(_footer(stream))]
+        digests = [_whole(stream), _digest(_footer(stream))]
         for group, column in product(range(metadata.num_row_groups), range(metadata.num_columns)):
-            found.append(_digest(_read_chunk(stream, _chunk_of(metadata, group, column))))
-        return b"".join(found)
+            digests.append(_digest(_read_chunk(stream, _chunk_of(metadata, group, column))))
+        return b"".join(digests)
 
 
 def _digest(content: bytes | memoryview) -> bytes:
@@ -182,7 +182,7 @@ def _footer(stream: Readable) -> bytes:
 
 
 class Chunk(NamedTuple):
-    """Where a column of a row group is in its file, and the number of its digest."""
+    """The position of a row group's column in its file, and the number of its digest."""
 
     start: int
     size: int
@@ -209,7 +209,7 @@ def _compare(digests: bytes, number: int, content: bytes | memoryview) -> None:
 
 
 def compare_chunk(place: Place, run: RunFile, chunk: Chunk, content: memoryview) -> None:
-    """Raises if the bytes of a chunk are not what was written."""
+    """Raises if the bytes of a chunk have changed since they were written."""
     if run.digests:
         with _DamageReport(place, run.path):
             _compare(run.digests, chunk.digest, content)
@@ -227,8 +227,8 @@ class Verified:
             place.path(run.path), filesystem=place.files, page_checksum_verification=True
         )
         self.metadata = self._file.metadata
-        # Not those of `metadata.schema`: that and the metadata refer to each other, so the garbage collector
-        # would have to free them, and it rests during an epoch, which may open hundreds of files.
+        # Not those of `metadata.schema`: schema and metadata refer to each other. Only the garbage collector
+        # would free them, and it is paused during an epoch, which may open hundreds of files.
         self.names: Sequence[str] = self._file.schema_arrow.names
 
     def read(self, names: Sequence[str], start: int, stop: int | None) -> pa.Table:
@@ -248,7 +248,7 @@ class Verified:
         return pairwise(accumulate(sizes, initial=0))
 
     def compare(self, groups: Iterable[int], names: Sequence[str]) -> None:
-        """Raises if a column of some row groups is not what was written."""
+        """Raises if a column of some row groups has changed since it was written."""
         if not self._digests:
             return
         metadata = self.metadata
@@ -258,12 +258,12 @@ class Verified:
             _compare(self._digests, chunk.digest, _read_chunk(self._stream, chunk))
 
     def chunks(self, name: str) -> list[Chunk]:
-        """Where a column is in each row group."""
+        """The chunk of a column in each row group."""
         column = self.names.index(name)
         return [_chunk_of(self.metadata, group, column) for group in range(self.metadata.num_row_groups)]
 
     def bounds(self, name: str) -> list[tuple[int, int, int]]:
-        """The row groups with rows: number, and the least and the greatest value of a column."""
+        """The non-empty row groups: number, and the least and the greatest value of a column."""
         metadata, found = self.metadata, []
         place = self.names.index(name)
         for number, (start, stop) in enumerate(self.groups()):
@@ -307,7 +307,7 @@ def verified(place: Place, run: RunFile) -> Iterator[Verified]:
 
 
 def check_present(place: Place, runs: Iterable[RunFile]) -> None:
-    """Raises DamagedRun if a file is missing or has another size; reads none."""
+    """Raises DamagedRun if a file is missing or has the wrong size; reads no content."""
     for run in runs:
         with _DamageReport(place, run.path):
             size = place.size(run.path)
@@ -330,7 +330,7 @@ def read_columns(
 def read_groups(
     place: Place, run: RunFile, names: Sequence[str], start: int = 0, stop: int | None = None
 ) -> Iterator[list[Column]]:
-    """Reads columns of a file, or of a part of its rows, one row group at a time, and keeps none of them."""
+    """Reads columns of a file, or of a part of its rows, one row group at a time."""
     with verified(place, run) as file:
         for first, last in file.groups():
             low, high = max(first, start), last if stop is None else min(last, stop)
@@ -344,7 +344,7 @@ def _arrays(table: pa.Table, names: Sequence[str]) -> list[Column]:
 
 def _array(column: pa.ChunkedArray) -> Column:
     """A column of integers as an array; `to_numpy` would import pandas, which takes 0.3 s."""
-    if column.type != pa.int64() or column.null_count:  # in no file of a store
+    if column.type != pa.int64() or column.null_count:  # never in a file of a store
         found: Column = column.to_numpy()
         return found
     chunks = [chunk for chunk in column.chunks if len(chunk)]
@@ -362,7 +362,7 @@ def read_between(
 ) -> Iterator[list[Column]]:
     """Reads columns of the row groups of a sorted file that can have rows from `low` to before `high`.
 
-    The first `width` names are the columns by which it is sorted; None is no bound.
+    The first `width` names are the columns that it is sorted by; None means no bound.
     """
     with verified(place, run) as file:
         bounds = [file.bounds(name) for name in names[:width]]
@@ -374,7 +374,7 @@ def read_between(
 def _may_overlap(
     bounds: Sequence[tuple[int, int]], low: tuple[int, ...] | None, high: tuple[int, ...] | None
 ) -> bool:
-    """Whether rows whose columns have these bounds can be between two rows."""
+    """Whether rows with these bounds on their columns can be between two rows."""
     is_after_low, is_before_high = low is None, high is None
     for number, (least, most) in enumerate(bounds):
         if not is_after_low and low is not None:
@@ -401,9 +401,9 @@ def read_terms(place: Place, run: RunFile) -> TermColumns:
 
 
 def term_groups(place: Place, run: RunFile, wanted: Column | None = None) -> Iterator[TermColumns]:
-    """The row groups of a terms file, one after the other.
+    """The row groups of a terms file, one by one.
 
-    `wanted`: sorted ids. Then the row groups that have some of them; of others no texts are read.
+    `wanted`: sorted ids. Only row groups that contain some of them are returned; other texts are not read.
     """
     with verified(place, run) as file:
         for group, first, last in file.bounds("id"):
@@ -431,8 +431,8 @@ def terms_with_prefix(terms: TermColumns, prefixes: Sequence[str]) -> dict[int, 
 def check_file(place: Place, run: RunFile) -> None:
     """Raises if a file is missing, or if any byte of it has changed."""
     with _DamageReport(place, run.path):
-        if run.bytes != (found := place.size(run.path)):
-            raise OSError(f"it has {found} bytes instead of {run.bytes}")
+        if run.bytes != (size := place.size(run.path)):
+            raise OSError(f"it has {size} bytes instead of {run.bytes}")
         with place.opened(run.path) as stream:
             if _whole(stream) != run.digests[:_DIGEST_BYTES]:
                 raise OSError("its content has changed since it was written")

@@ -1,7 +1,7 @@
-"""Takes in the sorted rows of a relation as they are computed: few of them stay rows, many become files.
+"""Saves the sorted rows of a relation as they are computed: a few stay in memory, many go to files.
 
-A backend feeds it, in this process or in a worker of Spark. Invariant: it never holds more rows than a file
-has, whatever the size of the relation.
+A backend adds rows, in this process or in a Spark worker. Invariant: at most the rows of one file are in
+memory, whatever the size of the relation.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sparqlive.store.runs import RunFile
 from sparqlive.zset.run import Column, Run, RunRows
 
 FEW_ROWS = 10_000
-"""Up to so many rows are handed over as rows, and the catalog holds them. No driver takes in more at once."""
+"""Maximum rows that are handed over in memory, for the catalog. No driver collects more at once."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where files are written: a folder of an attempt. `epoch`: that of deltas; None for bases."""
+    """The folder of an attempt, where files are written. `epoch`: of deltas; None for bases."""
 
     place: Place
     folder: str
@@ -31,7 +31,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Saved:
-    """Rows of a relation, each once, sorted: either a few in memory, or files."""
+    """Distinct, sorted rows of a relation: a few in memory, or files."""
 
     width: int
     count: int
@@ -48,12 +48,12 @@ class Saved:
 
 
 class Saving:
-    """Takes in sorted rows; `finish` tells where they are."""
+    """Collects sorted rows; `finish` returns them, in memory or in files."""
 
     def __init__(
         self, target: Target, relation: str, width: int, few: int | None = None, ending: str = ""
     ) -> None:
-        """`ending`: of the names of files, where several take in parts of one relation."""
+        """`ending` keeps file names apart when several processes save parts of one relation."""
         self._writer = Writer(target.place, target.folder, relation, width, target.epoch, ending)
         self._width = width
         self._few = FEW_ROWS if few is None else few
@@ -82,7 +82,7 @@ class Saving:
 def save(
     target: Target, relation: str, width: int, rows: Iterable[Sequence[Column]], ending: str = ""
 ) -> Saved:
-    """Takes in sorted rows in pieces. `ending`: as of `Saving`."""
+    """Saves sorted rows that come in pieces. `ending`: see `Saving`."""
     saving = Saving(target, relation, width, ending=ending)
     for piece in rows:
         saving.add(piece)
@@ -90,7 +90,7 @@ def save(
 
 
 def combined(parts: Sequence[Saved], width: int, target: Target, relation: str) -> Saved:
-    """The parts of a relation, in order, as one. If some are in files, or they are many, all go to files."""
+    """Combines the parts of a relation, in order. If some are in files, or all are many, all go to files."""
     parts = [part for part in parts if part.count]
     count = sum(part.count for part in parts)
     if not any(part.files for part in parts) and count <= FEW_ROWS:
@@ -112,7 +112,7 @@ def _in_files(part: Saved, target: Target, relation: str, ending: str) -> Saved:
 
 
 def sorted_rows(columns: Sequence[Column], weights: Column) -> Saved:
-    """A few rows that are in memory, in any order."""
+    """Sorts a few rows in memory."""
     if not columns:
         return Saved(0, len(weights), (weights,))
     run = Run.sort(columns, weights)

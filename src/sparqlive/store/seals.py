@@ -1,10 +1,10 @@
-"""Sealed tables, which detect that a catalog has changed since it was written.
+"""Sealed tables: detect every change to a catalog since it was written.
 
-Owns the rows of the catalog and their checksums. Each row carries a seal, a hash of its table and its values;
-a term carries none, because its id is the hash of its text. Each table, and the deltas of each relation, has
-a total of the seals of its rows, which reveals missing and outdated rows. The root is a total of the totals,
-with the number of the commit. Invariants: no row is returned whose seal does not match; the total of a table
-is compared before its rows are first read.
+Owns the rows of the catalog and their checksums. Each row has a seal, a hash of its table and its values; a
+term has none, because its id is the hash of its text. Each table, and the deltas of each relation, has a
+total of the seals of its rows, which reveals missing and outdated rows. The root is a total of the totals,
+with the number of the commit. Invariants: a row whose seal does not match is never returned; the total of a
+table is compared before its rows are first read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SIGNED = 0x7FFFFFFFFFFFFFFF
 _ROOT = ""
 _LAST_COMMIT = "SELECT rows, total FROM totals WHERE name = ''"
 NO_EPOCH = -1
-"""What a file of a relation's base has instead of the epoch of a delta."""
+"""The epoch of files of a relation's base, in place of a delta's."""
 _MACHINE_FAILURES = {
     sqlite3.SQLITE_BUSY,
     sqlite3.SQLITE_LOCKED,
@@ -51,7 +51,7 @@ class Table:
     """The columns of a table with their types; the first `keys` are its key.
 
     A blob comes last, after its digest, so that the columns before it can be checked without reading it.
-    `number` is a key column that the totals include, so that rows found by it cannot be moved unnoticed.
+    `number` is a key column that the totals include, so that moving a row is noticed.
     """
 
     columns: Mapping[str, str]
@@ -128,12 +128,12 @@ TABLES = {
     ),
     "batches": Table({"source": _TEXT, "batch": _NUMBER, "epoch": _NUMBER}, keys=2, number="batch"),
 }
-# Small tables with lookups by name: all rows are compared before a lookup may report that one is missing.
+# Small tables with lookups by name: all rows are compared before a lookup may report a missing one.
 _BY_NAME = ("meta", "exceptions", "relations", "runs", "replaced", "views")
 _WITH_ROWID = ("epochs", "changes")
 
 
-# The names of all tables; those of statistics are from users who have let SQLite collect them.
+# The names of all tables, including statistics, which a user may have let SQLite collect.
 _NAMES = {*TABLES, "totals"}
 _STATISTICS = ("sqlite_stat1", "sqlite_stat4")
 _PLAIN = re.compile(r'CREATE TABLE (?:\w+|"\w+") ?\([\w\s,()"]*\)(?: WITHOUT ROWID)?')
@@ -165,7 +165,7 @@ class Damaged(StoreFailed):
     """The catalog is damaged."""
 
     def __init__(self, path: Path, what: str, relation: str | None = None) -> None:
-        """`relation` names the damaged relation if it is only one."""
+        """`relation` names the damaged relation if only one is damaged."""
         remedy = (
             "`sparqlive check --repair` recomputes views; restore everything else from a backup of the store"
             if relation is not None
@@ -177,8 +177,8 @@ class Damaged(StoreFailed):
 class Sealed:
     """The tables of a catalog. Only a writer adds and deletes rows.
 
-    `in_use`: held for a transaction, or for one statement. Python asks the connection for the error of a
-    statement, which is another one's if another thread has used the connection meanwhile.
+    `in_use`: held for a transaction, or for one statement. Python gets the error of a statement from the
+    connection; it would be the wrong one if another thread had used the connection meanwhile.
     """
 
     def __init__(self, database: sqlite3.Connection, path: Path) -> None:
@@ -194,7 +194,7 @@ class Sealed:
     def use(self, database: sqlite3.Connection) -> None:
         """Switches to another connection to the same tables."""
         self._database = database
-        self.in_use = threading.RLock()  # in a forked process, a thread that is gone may hold the old one
+        self.in_use = threading.RLock()  # in a forked process, a thread of the parent may hold the old one
 
     def create(self) -> None:
         """Creates the tables."""
@@ -211,7 +211,7 @@ class Sealed:
         )
 
     def check_schema(self) -> None:
-        """Raises if the database has anything but plain tables: triggers and views are code that runs."""
+        """Raises if the database has anything but plain tables: triggers and views would execute code."""
         found = self._fetch("SELECT type, name, tbl_name, sql FROM sqlite_master", ())
         for kind, name, table, text in found:
             is_own = table in _NAMES and (
@@ -243,7 +243,7 @@ class Sealed:
         self._change("terms", len(terms), sum(number & _HALF for number, _ in terms))
 
     def delete(self, table: str, where: str, values: Row) -> None:
-        """Deletes rows of a table; for deltas, those of one relation, which is the first value."""
+        """Deletes rows of a table; deltas only of one relation, the first value."""
         self._uncount(table, where, values)
         self._database.execute(f"DELETE FROM {table} WHERE {where}", values)
 
@@ -314,7 +314,7 @@ class Sealed:
     def compare(self, group: str) -> None:
         """Raises unless a table, or the deltas of a relation, has exactly the rows of its total."""
         if group not in self._compared:
-            with self.in_use:  # rows and totals of the same commit
+            with self.in_use:  # reads rows and totals of the same commit
                 self._compare(group)
             self._compared.add(group)
 
@@ -373,7 +373,7 @@ class Sealed:
         return Damaged(self._path, f"a row of the table {table} has changed since it was written", relation)
 
     def terms(self) -> list[tuple[int, int, str]]:
-        """The terms, each with its position. The caller compares ids with texts."""
+        """The terms with their positions. The caller compares ids with texts."""
         self.compare("terms")
         found = self._fetch("SELECT number, id, text FROM terms ORDER BY number", ())
         if found and [row[0] for row in found] != [*range(found[0][0], found[0][0] + len(found))]:
@@ -390,7 +390,7 @@ class Sealed:
         return row[0][0] if row else None
 
     def numbers(self, query: str, values: Row = ()) -> set[int]:
-        """The numbers that a query finds, without comparing seals."""
+        """The numbers in a query's result, without comparing seals."""
         return {int(row[0]) for row in self._fetch(query, values)}
 
     def _fetch(self, query: str, values: Row, relation: str | None = None) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Reads single rows of runs: finds them by binary search in a sorted column, where the file has it.
+"""Reads single rows of runs, found by binary search in a sorted column of the file.
 
-What a search costs depends on the rows that it finds, and on the logarithm of the file's rows. On local disks
-columns are mapped into memory; elsewhere, and in files of another layout, the row groups that a search
-touches are read, and stay in memory up to a bound. Invariant: a column of a row group is compared with its
+The cost of a search depends on its matches and the logarithm of the file's rows. On local disks, columns are
+mapped into memory. Elsewhere, and in files of older layouts, a search reads the row groups that it touches;
+they stay in memory up to a bound. Invariant: a column of a row group is compared with its
 digest before its first value is read.
 """
 
@@ -24,13 +24,13 @@ from sparqlive.store.runs import Chunk, RunFile, compare_chunk, verified
 from sparqlive.zset.run import Column
 
 ROWS_PER_SEARCH = 256
-"""Searching for a row takes about as long as reading so many rows in order."""
+"""Searching for one row takes about as long as reading this many rows in order."""
 Values: TypeAlias = "memoryview[int]"
-"""Numbers; indexing a memoryview is several times faster than indexing an array, and needs no alignment."""
+"""Numbers. Indexing a memoryview is several times faster than indexing an array, and needs no alignment."""
 
 
 class Readers:
-    """Files of one place that were read lately."""
+    """Readers of the files of one place that were read recently."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -50,7 +50,7 @@ class Readers:
             return found
 
     def keep(self, paths: Set[str]) -> None:
-        """Closes all files but some: the disk space of a deleted file is free only when nothing maps it."""
+        """Closes all files except `paths`: a mapped file keeps its disk space even when deleted."""
         with self._guard:
             for path in self._files.keys() - paths:
                 self._files.pop(path).close()
@@ -77,7 +77,7 @@ class Readers:
 
 
 class RunReader:
-    """A file, whose rows are found by their values."""
+    """Finds rows of a file by their values."""
 
     def __init__(self, readers: Readers, run: RunFile) -> None:
         self._readers = readers
@@ -104,13 +104,13 @@ class RunReader:
             return _Column(self, name, starts, ends, only, file.chunks(name))
 
     def mapped(self, chunk: Chunk, start: int, end: int) -> Values:
-        """Numbers in a chunk of the file, which the operating system reads where they are touched."""
+        """Maps numbers in a chunk of the file; the operating system reads the pages that are touched."""
         with open(self._readers.place.path(self.run.path), "rb") as stream:
             if self._mapped is None:
                 self._mapped = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
                 self._mapped.madvise(mmap.MADV_RANDOM)
             mapped = memoryview(self._mapped)
-            stream.seek(chunk.start)  # what is compared is read, so that it is not counted as this process's
+            stream.seek(chunk.start)  # compared without the map, whose pages would count as process memory
             compare_chunk(self._readers.place, self.run, chunk, memoryview(stream.read(chunk.size)))
         return mapped[start:end].cast("q")
 
@@ -123,7 +123,7 @@ class RunReader:
         return self._readers.group(self.run, group, name)
 
     def find(self, name: str, keys: Column, start: int = 0, stop: int | None = None) -> tuple[Column, Column]:
-        """The range of rows of each key, in a column that is sorted between `start` and `stop`."""
+        """The range of rows of each key, in a column that is sorted from `start` to `stop`."""
         parts = self.column(name).parts(start, self.run.rows if stop is None else stop)
         firsts = [values[low] for values, low, _, _ in parts]
         found = np.empty((2, len(keys)), dtype=np.int64)
@@ -135,7 +135,7 @@ class RunReader:
         return found[0], found[1]
 
     def between(self, names: Sequence[str], start: int, stop: int) -> list[Column]:
-        """Copies of columns from one row to another, which keep nothing else of the file in memory."""
+        """Copies columns from one row to another, so that nothing else of the file stays in memory."""
         return [self.column(name).between(start, stop) for name in names]
 
     def rows(self, names: Sequence[str], low: Column, high: Column) -> list[Column]:
@@ -145,7 +145,7 @@ class RunReader:
 
 
 class _Column:
-    """A column of a file, read where it is indexed."""
+    """A column of a file; indexing it reads only the rows asked for."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ class _Column:
         only: Sequence[int | None],
         chunks: Sequence[Chunk],
     ) -> None:
-        """starts: the first row of each row group. ends: where its plain values end. only: its only value."""
+        """Per row group: `starts`: first row, `ends`: end of its plain values, `only`: its only value."""
         self._reader = reader
         self._name = name
         self._starts = starts
@@ -166,7 +166,7 @@ class _Column:
         self._mapped: dict[int, Values] = {}
 
     def parts(self, start: int, stop: int) -> list[tuple[Values, int, int, int]]:
-        """The row groups between two rows: values, first place and end in them, and the rows before them."""
+        """The row groups between two rows: values, the range in them, and the number of rows before them."""
         first, last = np.searchsorted(self._starts, [start, stop - 1], side="right").tolist()
         found = []
         for group in range(first - 1, last):
@@ -175,7 +175,7 @@ class _Column:
         return found
 
     def between(self, start: int, stop: int) -> Column:
-        """A copy of the values from one row to another."""
+        """Copies the values from one row to another."""
         first, last = np.searchsorted(self._starts, [start, stop - 1], side="right").tolist()
         found, place = np.empty(stop - start, dtype=np.int64), 0
         for group in range(first - 1, last):
@@ -214,7 +214,7 @@ class _Column:
 
 
 def expanded(low: Column, high: Column) -> Column:
-    """All numbers of some ranges, one range after the other."""
+    """Concatenates the numbers of some ranges."""
     sizes = high - low
     ends = np.cumsum(sizes)
     return np.arange(ends[-1] if len(ends) else 0) + np.repeat(high - ends, sizes)

@@ -1,9 +1,9 @@
-"""Sorts rows of 64-bit integers within a bound on memory.
+"""Sorts rows of 64-bit integers in bounded memory.
 
-Rows that are too many to be sorted at once are first moved to parts of a scratch file, each with a range of
-values of the column they are sorted by: the sizes of the parts are counted before. A part that is still too
-large is divided again, unless all its values are the same: then it is sorted by this column already.
-Invariants: the order is stable; the scratch file has no name, so that nothing remains of it after a crash.
+If the rows do not fit in memory, they are first distributed to parts of a scratch file. Each part has a range
+of values of the sort column, and its size is counted beforehand. A part that is still too large is divided
+again, unless all its values are equal: then it is sorted by this column already. Invariants: the order is
+stable; the scratch file has no name, so that nothing remains of it after a crash.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from sparqlive.zset.run import Column
 
 Columns = Sequence[Column]
 _BUCKET_BITS = 14
-"""Values are counted in so many ranges, so that there are at most as many parts."""
+"""Bits of the number of ranges in which values are counted; there are at most as many parts."""
 _ITEM = 8
-# Per row while rows are sorted: keys, order and values.
+# Bytes per row for keys, order and values while rows are sorted.
 _SORTING_BYTES = 64
 
 
@@ -35,25 +35,25 @@ class Rows(Protocol):
 
     @property
     def length(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
     def pieces(self, numbers: Sequence[int], most: int) -> Iterator[Columns]:
-        """Some of the columns, given by their numbers, at most so many rows at a time."""
+        """The columns with these numbers, at most `most` rows at a time."""
 
 
 @dataclass(frozen=True)
 class Sorter:
-    """Sorts rows with about so much memory, and a scratch file in a folder."""
+    """Sorts rows with about `memory` bytes, and a scratch file in a folder."""
 
     folder: MapFolder
     memory: int
 
     def most_rows(self, width: int) -> int:
-        """How many rows of so many columns are in memory at once."""
+        """The number of rows of `width` columns that fit in memory."""
         return max(1, self.memory // (2 * _ITEM * width + _SORTING_BYTES))
 
     def in_order(self, rows: Rows, width: int, keys: Sequence[int]) -> Generator[Columns]:
-        """The rows sorted by some of their columns, given by number, in pieces.
+        """Sorts rows by the columns `keys`, and yields them in pieces.
 
         Rows that are equal in these columns keep their order.
         """
@@ -77,7 +77,7 @@ class Sorter:
 
 
 def gathered(pieces: Iterator[Columns]) -> list[Column]:
-    """Pieces of rows as one."""
+    """Concatenates pieces of rows."""
     first, *others = pieces
     if not others:
         return [*first]
@@ -85,7 +85,7 @@ def gathered(pieces: Iterator[Columns]) -> list[Column]:
 
 
 def reordered(columns: list[Column], keys: Columns) -> list[Column]:
-    """Rows in the order of some columns. Their columns are replaced in the list: both would take memory."""
+    """Sorts rows by some columns. Replaces the columns in the list, so that only one copy is in memory."""
     order, _ = lexicographic(keys)
     for number, column in enumerate(columns):
         columns[number] = column[order]
@@ -99,7 +99,7 @@ def _extremes(rows: Rows, number: int, most: int) -> tuple[int, int]:
 
 
 class _Ranges:
-    """Ranges of the values of a column, each with at most so many rows, as far as possible."""
+    """Ranges of the values of a column, each with at most `most` rows where possible."""
 
     def __init__(self, rows: Rows, column: int, low: int, high: int, most: int) -> None:
         self.column = column
@@ -127,7 +127,7 @@ class _Ranges:
 
 
 def _scattered(rows: Rows, width: int, ranges: _Ranges, most: int, descriptor: int) -> Iterator[_Part]:
-    """Moves rows to a file by ranges of a column. In each part they keep their order."""
+    """Distributes rows to a file by ranges of a column. Rows keep their order within each part."""
     bounds = ranges.starts
     allocate(descriptor, rows.length * width * _ITEM)
     ends = bounds[:-1]
@@ -150,11 +150,11 @@ def _scattered(rows: Rows, width: int, ranges: _Ranges, most: int, descriptor: i
 
 @dataclass(frozen=True)
 class _Part:
-    """Some rows in a scratch file, where one column follows the other."""
+    """Some rows in a scratch file, stored column by column."""
 
     descriptor: int
     rows: int
-    """Of the whole file."""
+    """The number of rows in the whole file."""
     start: int
     stop: int
 

@@ -1,10 +1,10 @@
 """The store of a session: reads when it opens, and writes with each epoch.
 
 Owns the order of a commit: first files, synced; then the transaction that registers them. Relations are
-named `quads`, `terms`, and for each kept plan `<key>/rows`, `<key>/state/<operator>` and the like. A relation
-consists of its base, as of an epoch, and the deltas after it; older deltas are history. Invariant: a commit
-that returned is in the store when it is opened again; a commit that did not return is there completely or not
-at all.
+named `quads`, `terms`, and for each stored plan `<key>/rows`, `<key>/state/<operator>` and the like. A
+relation consists of its base, as of an epoch, and the deltas after it; older deltas are history. Invariant: a
+commit that returned is in the store when it is opened again; a commit that did not return is in it completely
+or not at all.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ from sparqlive.zset.relation import Elsewhere, Relation, rows_of
 from sparqlive.zset.run import Column, Run, RunRows
 
 REFRESHES = "refreshes"
-"""The note of a store whose deferred views were never refreshed without a trace, as older versions could."""
+"""Marks stores that record every refresh of a deferred view; older versions did not."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class LaterChanges:
     rows: Column
     files: Sequence[str]
     deletes_in_files: int
-    """How many changes in the files delete a quad."""
+    """The number of changes in the files that delete a quad."""
 
     @property
     def deletes(self) -> int:
-        """How many changes delete a quad."""
+        """The number of changes that delete a quad."""
         return self.deletes_in_files + int((self.rows[:, 4] < 0).sum())
 
 
@@ -80,7 +80,7 @@ class LaterChanges:
 class Sources:
     """Quads and terms for readers of whole files: the files, and the part that is not in files yet.
 
-    Each is found when it is first read.
+    Each is looked up when it is first read.
     """
 
     find_quad_files: Callable[[], Sequence[str]]
@@ -110,7 +110,7 @@ class Sources:
 
 
 _MOST_OVERLAY = 10_000
-"""Rows of deltas that are read one by one."""
+"""Maximum delta rows that are read one by one."""
 
 
 class Store:
@@ -161,14 +161,14 @@ class Store:
             self.close()
             raise
 
-    def _place(self, wanted: str | None) -> Place:
-        """The place of the runs, as recorded when the store was created."""
+    def _place(self, address: str | None) -> Place:
+        """The location of the runs, as recorded when the store was created."""
         recorded = self.catalog.meta("runs")
-        if wanted is not None and wanted != recorded:
+        if address is not None and address != recorded:
             where = "in its directory" if recorded is None else f"at {recorded}"
             raise StoreFailed(
                 f"The store {self.directory} was created with its runs {where}, "
-                f"not at {wanted}. Open it without an address for its runs, or create another store."
+                f"not at {address}. Open it without an address for its runs, or create another store."
             )
         if recorded is None:
             return LocalPlace(self.directory, "runs")
@@ -177,7 +177,7 @@ class Store:
         return place_at(recorded, folder)
 
     def _check_link(self) -> None:
-        """Raises if `runs` is a link to a folder with anything but runs of this store."""
+        """Raises if `runs` is a link to a folder that contains anything but runs of this store."""
         if not self.place.is_linked:
             return
         runs = self.directory / self.place.folder
@@ -211,13 +211,13 @@ class Store:
         """The folders of this store's attempts, by name; a renamed copy is not one of them."""
         mark = re.compile(rf"{self._mark}-")
         try:
-            found = self.place.folders()
+            folders = self.place.folders()
         except OSError as error:
             where = self.place.text(self.place.folder)
             raise StoreFailed(
                 f"The runs of the store {self.directory} at {where} cannot be listed: {error}."
             ) from error
-        names = {folder: folder.rpartition("/")[2] for folder in found}
+        names = {folder: folder.rpartition("/")[2] for folder in folders}
         return [folder for folder, name in names.items() if mark.match(name) and ATTEMPT.fullmatch(name)]
 
     def close(self) -> None:
@@ -235,7 +235,7 @@ class Store:
         self.read_until(self.catalog.epoch())
 
     def read_until(self, epoch: int) -> None:
-        """Releases the files that only epochs before this one need."""
+        """Releases the files that only earlier epochs need."""
         if self._lease is not None:
             self._lease.move(epoch)
         self.readers.keep({run.path for run in self.catalog.all_runs()})
@@ -254,8 +254,8 @@ class Store:
     def remove_orphans(self) -> None:
         """Removes files that no transaction registered, and replaced files that no reader needs.
 
-        Keeps the folders of current attempts, and everything that neither carries the store's mark nor was
-        ever in the catalog. Without the writer's lock, another process may be writing such files.
+        Keeps the folders of current attempts, and everything that neither has the store's mark nor was ever
+        in the catalog. Without the writer's lock, another process may be writing such files.
         """
         if not self.catalog.holds_lock:
             return
@@ -309,7 +309,7 @@ class Store:
 
     @contextmanager
     def scratch(self) -> Iterator[Target]:
-        """Creates a folder for the duration of the block; a reader of the store has it elsewhere."""
+        """Creates a folder for the duration of the block; for a reader, outside the store."""
         if self.catalog.read_only:
             with TemporaryDirectory(prefix="sparqlive-") as elsewhere:
                 yield Target(LocalPlace(Path(elsewhere), "."), ".")
@@ -324,7 +324,7 @@ class Store:
 
     @property
     def is_local(self) -> bool:
-        """Whether the runs are files of this machine."""
+        """Whether the runs are local files."""
         return isinstance(self.place, LocalPlace)
 
     def quads_epoch(self) -> int:
@@ -333,7 +333,7 @@ class Store:
         return 0 if base is None else base.epoch
 
     def all_quads(self, known: QuadRuns | None = None) -> QuadRuns:
-        """The quads of the last epoch. `known` has found the segments of some of the files."""
+        """The quads of the last epoch. `known` already knows segments of some of the files."""
         log = [stored for _, stored in self.catalog.changes(self.quads_epoch())]
         return QuadRuns(self.readers, self.catalog.runs(QUADS), log, known)
 
@@ -346,14 +346,14 @@ class Store:
         return read_deltas(self.place, self.catalog, relation, since, until)
 
     def parts(self, name: str) -> StoredParts:
-        """Where the rows of a relation are."""
+        """The parts of a relation."""
         self._ensure_own_epoch()
         found = parts_of(self.place, self.catalog, name)
         assert found is not None, "a relation in use is not forgotten"
         return found
 
     def _ensure_own_epoch(self) -> None:
-        """Raises if what is read would belong to another writer's epoch."""
+        """Raises if a read would see another writer's epoch."""
         if not self.catalog.read_only:
             self.catalog.ensure_sole_writer()
 
@@ -392,7 +392,7 @@ class Store:
         return LaterChanges(np.concatenate(rows), self._verified(files), deletes)
 
     def term_tables(self) -> dict[str, Callable[[], pa.Table]]:
-        """Makes tables of the terms in each file, in mapped memory."""
+        """Functions that return the terms of each file as a table, in mapped memory."""
         return {run.path: self.term_maps.file(run).table for run in self.term_runs()}
 
     def term_files(self) -> list[str]:
@@ -400,7 +400,7 @@ class Store:
         return self._verified(self.term_runs())
 
     def stage_terms(self, runs: Sequence[RunFile]) -> None:
-        """Adds files of terms, just written, to those that are read; none: takes them back."""
+        """Sets the newly written files of terms that are read too; an empty sequence removes them."""
         self.staged_terms = runs
         self._verified_paths.update(run.path for run in runs)
 
@@ -409,13 +409,13 @@ class Store:
 
         Remote file systems have their own checksums.
         """
-        found = []
+        locations = []
         for run in runs:
             if run.path not in self._verified_paths and self.is_local:
                 check_file(self.place, run)
                 self._verified_paths.add(run.path)
-            found.append(self.place.uri(run.path))
-        return found
+            locations.append(self.place.uri(run.path))
+        return locations
 
     def _has_types(self, run: RunFile) -> bool:
         if run.path not in self._typed_paths:
@@ -423,7 +423,7 @@ class Store:
         return self._typed_paths[run.path]
 
     def relation(self, name: str) -> Elsewhere | None:
-        """The content of a relation, read when it is needed; None if the store does not have it."""
+        """The content of a relation, read on demand; None if the store does not have it."""
         if not self.catalog.has(name):
             return None
         return Elsewhere(lambda: self.mapped(name), lambda: self._read(name, self._base_run))
@@ -433,7 +433,7 @@ class Store:
         return self._read(name, self._base_map)
 
     def _read(self, name: str, base_of: Callable[[str, int], Run | None]) -> Relation:
-        """The base as a run, and the deltas after it as an overlay, or many rows of them as another run."""
+        """Reads the base as a run, and the later deltas as an overlay, or as a run if they are large."""
         base = self.catalog.base(name)
         assert base is not None, "a relation in use is not forgotten"
         self._ensure_own_epoch()
@@ -457,7 +457,7 @@ class Store:
         return Relation.of_parts(base.width, run, overlay)
 
     def keyed(self, name: str, key_length: int, order: Order) -> KeyedRelation:
-        """The content of a relation whose weights are 1, by its columns in some order; its base is mapped."""
+        """The content of a relation with weights 1, sorted in an order of columns; its base is mapped."""
         run = self.maps.run(name, len(order), self.catalog.runs(name), order)
         relation = KeyedRelation(len(order), key_length, run)
         base = self.catalog.base(name)
@@ -478,14 +478,14 @@ class Store:
         return self.maps.run(name, width, self.catalog.runs(name))
 
     def remove_maps(self) -> None:
-        """Removes the files that are mapped; each is created again when it is needed."""
+        """Removes the mapped files; each is created again when it is needed."""
         for folder in MapFolders(self.directory).existing():
             folder.remove_unfinished()
             for name in folder.names():
                 folder.remove(name)
 
     def remove_other_maps(self) -> None:
-        """Removes the maps of relations that are not of their present bases; only the writer may do so."""
+        """Removes the maps of outdated bases of relations; only for the writer."""
         self.maps.remove_others({name: self.catalog.runs(name) for name in self.catalog.bases()})
 
     def _base_run(self, name: str, width: int) -> Run | None:
@@ -497,7 +497,7 @@ class Store:
         return Run(columns[:-1], columns[-1])
 
     def approximate_rows(self, name: str) -> int:
-        """About how many rows a relation has: those of its base and of its later deltas, not verified."""
+        """The approximate number of rows of a relation, in its base and later deltas; not verified."""
         return self.catalog.base_rows(name) + self.catalog.delta_rows(
             name, self.catalog.bases().get(name, -1)
         )
@@ -530,7 +530,7 @@ class Store:
     # Writing
 
     def write(self, commit: Commit, also: Callable[[], None] | None = None) -> RunFile | None:
-        """Makes a commit durable, its large parts in files; returns the file of its terms, if there is one.
+        """Makes a commit durable, with large parts in files; returns the file of its terms, if any.
 
         `also` writes more to the catalog in the same transaction.
         """
@@ -568,7 +568,7 @@ class Store:
         for part in commit.term_columns:
             self.catalog.add_terms(list(part.pairs()), ())
         for relation, (width, rows) in commit.deltas.items():
-            if relation.startswith("source"):  # these are empty until their first delta
+            if relation.startswith("source"):  # a relation of sources is empty until its first delta
                 self.catalog.begin(relation, width)
             self.catalog.add_delta(relation, commit.epoch, width, rows)
         for key, note in commit.notes.items():
@@ -577,7 +577,7 @@ class Store:
             self.catalog.add_batch(*commit.batch, commit.epoch)
 
     def _ensure_written(self, runs: Iterable[RunFile]) -> None:
-        """Raises if a file of a commit is not there: a second writer takes it for a leftover."""
+        """Raises if a file of a commit is missing: a second writer would take it for a leftover."""
         for run in runs:
             if isinstance(self.place, LocalPlace) and self.place.size(run.path) != run.bytes:
                 raise OSError(f"{self.place.text(run.path)} was changed by another process")
@@ -585,7 +585,7 @@ class Store:
     def describe(self, folder: str, files: Iterable[tuple[str, str, int | None]]) -> list[RunFile]:
         """Describes files that a backend wrote below the folder of an attempt, for a commit.
 
-        Each is given by its path, its relation, and the epoch of a delta, or None for a base.
+        `files` gives each path with its relation, and the epoch of a delta, or None for a base.
         """
         self.place.take_over(folder)
         return [described(self.place, f"{folder}/{path}", relation, epoch) for path, relation, epoch in files]

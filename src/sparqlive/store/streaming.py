@@ -1,7 +1,7 @@
-"""Reads relations of Spark and of remote stores: the files of the base, merged with those of later deltas.
+"""Reads relations for Spark and in remote stores: the files of the base, merged with those of later deltas.
 
-Invariant: a reader has a row group of the base, and of the delta of each epoch after it, in memory at a time,
-and hands them on in smaller pieces.
+Invariant: a reader holds one row group of the base, and one of each later delta, in memory, and yields
+smaller pieces.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from sparqlive.zset.run import Column
 Piece = tuple[Sequence[Column], Column]
 """Sorted rows as columns, and their weights."""
 _PIECE_ROWS = 1 << 15
-"""Of each file, at most so many rows are added up at once."""
+"""Maximum rows of each file that are added up at once."""
 _READ_ROWS = 1_000_000
-"""Of relations with fewer rows, single rows are always searched; no more are taken in."""
+"""In relations with fewer rows, single rows are always searched; also the maximum of rows returned."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,16 @@ class StoredParts:
     runs: Sequence[RunFile]
     delta_runs: Sequence[RunFile]
     rows: Column
-    """Of a small base and of small deltas, one row after the other, each with its weight last."""
+    """The rows of a small base and of small deltas, each with its weight last."""
 
     @property
     def addresses(self) -> list[str]:
-        """Where a backend finds the files."""
+        """The addresses of the files, for backends."""
         return [self.place.uri(run.path) for run in (*self.runs, *self.delta_runs)]
 
     @cached_property
     def _later(self) -> Column:
-        """All that is not in the files of the base: sorted, each row once, with its weight last."""
+        """All rows that are not in the files of the base: sorted, distinct, each with its weight last."""
         names = names_of(self.name, self.width, is_delta=True)
         parts = [np.stack(read_columns(self.place, run, names)).T for run in self.delta_runs]
         return summed([self.rows, *parts], self.width)
@@ -60,13 +60,13 @@ class StoredParts:
     def having(self, readers: Readers, keys: Column) -> Column | None:
         """Rows whose first column has one of the sorted keys, each with its weight last.
 
-        A row may be there several times: its weight is the sum. None if reading all rows is cheaper, or if
+        A row may occur several times; its weight is the sum. None if reading all rows is cheaper, or if
         there are too many for this process.
         """
         size = sum(run.rows for run in (*self.runs, *self.delta_runs))
         if not self.width or len(keys) * ROWS_PER_SEARCH > size > _READ_ROWS:
             return None
-        found = [self.rows[np.isin(self.rows[:, 0], keys)]]
+        parts = [self.rows[np.isin(self.rows[:, 0], keys)]]
         ends = [run.first[0] for run in self.runs[1:]]
         bounded = [*zip_longest(self.runs, ends), *((run, None) for run in self.delta_runs)]
         places, count = list[tuple[RunFile, Column, Column]](), 0
@@ -80,8 +80,8 @@ class StoredParts:
                 if count > _READ_ROWS:
                     return None
         for run, low, high in places:
-            found.append(np.column_stack(readers.of(run).rows(self._names(run), low, high)))
-        return np.concatenate(found)
+            parts.append(np.column_stack(readers.of(run).rows(self._names(run), low, high)))
+        return np.concatenate(parts)
 
     def _names(self, run: RunFile) -> tuple[str, ...]:
         return names_of(self.name, self.width, is_delta=run.epoch is not None)
@@ -111,9 +111,9 @@ class StoredParts:
         yield from _added_up([_Cursor(iter([few])), *map(self._cursor, files)], self.width)
 
     def _cursor(self, runs: Sequence[RunFile]) -> _Cursor:
-        """Over files whose rows follow each other."""
+        """A cursor over files whose rows follow each other."""
         groups = chain.from_iterable(map(self._groups, runs))
-        return _Cursor(map(self._stacked, groups))  # a loop would keep the columns beside the rows
+        return _Cursor(map(self._stacked, groups))  # a loop would keep both columns and rows in memory
 
     def _groups(self, run: RunFile) -> Iterator[Sequence[Column]]:
         return read_groups(self.place, run, self._names(run))
@@ -122,7 +122,7 @@ class StoredParts:
         return np.column_stack(_with_weights(columns, self.width))
 
     def tasks(self) -> Iterator[tuple[RunFile | None, Column]]:
-        """The pieces as work for others: a file of the base, if there is one, and the later changes in it."""
+        """The pieces as tasks for workers: a file of the base, if any, and the later changes to it."""
         later = self._later
         if not self.runs:
             yield None, later
@@ -140,7 +140,7 @@ class StoredParts:
 
 
 class _Cursor:
-    """Goes through sorted rows, which come in groups."""
+    """Iterates over sorted rows, which come in groups."""
 
     def __init__(self, groups: Iterator[Column]) -> None:
         self._groups = (rows for rows in groups if len(rows))
@@ -152,12 +152,12 @@ class _Cursor:
 
     @property
     def next_end(self) -> Row:
-        """The last row of the next piece: of the current group, or of so many rows of it."""
+        """The last row of the next piece, which is the current group or its first `_PIECE_ROWS` rows."""
         assert self._rows is not None
         return tuple(self._rows[:_PIECE_ROWS][-1, :-1].tolist())
 
     def until(self, row: Row) -> Column:
-        """The rows up to one that is not after `next_end`; they are passed."""
+        """Returns the rows up to `row`, which is not after `next_end`, and moves past them."""
         rows = self._rows
         assert rows is not None
         end = rows_until(rows, row)
@@ -166,7 +166,7 @@ class _Cursor:
 
 
 def _added_up(cursors: Iterable[_Cursor], width: int) -> Iterator[Piece]:
-    """The rows of all cursors, in order, piece by piece; the weights of the same row add up."""
+    """The rows of all cursors, in order, piece by piece; the weights of equal rows add up."""
     waiting = [cursor for cursor in cursors if cursor.has_rows]
     while waiting:
         end = min(cursor.next_end for cursor in waiting)
@@ -178,7 +178,7 @@ def _added_up(cursors: Iterable[_Cursor], width: int) -> Iterator[Piece]:
 
 
 def difference(wanted: Iterable[Piece], stored: Iterable[Piece], width: int) -> Iterator[Piece]:
-    """What is to be added to stored rows to get the wanted ones; a piece of each is in memory at a time."""
+    """The delta from stored rows to new ones; holds one piece of each in memory at a time."""
 
     def signed(pieces: Iterable[Piece], sign: int) -> Iterator[Column]:
         return (np.column_stack([*columns, sign * weights]) for columns, weights in pieces)
@@ -190,7 +190,7 @@ def difference(wanted: Iterable[Piece], stored: Iterable[Piece], width: int) -> 
 
 
 def _with_weights(columns: Sequence[Column], width: int) -> Sequence[Column]:
-    """The columns of rows, and their weights: quads of a base have none in files, because each has one."""
+    """Adds weights of 1 to the columns of quads of a base, whose files have no weights."""
     return columns if len(columns) > width else [*columns, np.ones(len(columns[0]), dtype=np.int64)]
 
 
@@ -205,7 +205,7 @@ def parts_of(place: Place, catalog: Tables, name: str, at: int | None = None) ->
     if base is None:
         return None
     rows = [np.empty((0, base.width + 1), dtype=np.int64)] if base.rows is None else [base.rows]
-    if at is not None and at < base.epoch:  # the changes from there to the base are taken back
+    if at is not None and at < base.epoch:  # undo the changes between that epoch and the base
         for _, delta in read_deltas(place, catalog, name, at, base.epoch):
             rows.append(np.column_stack([delta[:, :-1], -delta[:, -1]]))
     files: list[RunFile] = []
@@ -218,7 +218,7 @@ def parts_of(place: Place, catalog: Tables, name: str, at: int | None = None) ->
 
 
 class FileRows(Mapping[Row, int]):
-    """Rows in files as a mapping to their weights; each reading of it goes through the files."""
+    """Rows in files as a mapping to their weights; each iteration reads the files."""
 
     def __init__(self, place: Place, saved: Saved) -> None:
         self._place = place
@@ -253,7 +253,7 @@ class _Items(ItemsView[Row, int]):
 
 
 def rows_of_saved(place: Place, saved: Saved) -> Mapping[Row, int]:
-    """Rows that a backend has computed: a few in memory, many where they are."""
+    """Rows that a backend has computed: a few in memory, many read from their files."""
     return FileRows(place, saved) if saved.files else saved.few()
 
 

@@ -1,8 +1,8 @@
 """The tables of a catalog: epochs, the change log, terms, runs, views and deltas, as rows in SQLite.
 
 Owns what the rows mean; `store/catalog.py` owns the database, its lock and its transactions, `store/seals.py`
-the seals that every row carries. Invariant: all that is read was compared with its seal, unless a method says
-otherwise.
+the seals that every row carries. Invariant: every value is compared with its seal before it is returned,
+unless a method says otherwise.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparqlive.zset.run import Column, RunRows
 
 Rows = Mapping[tuple[int, ...], int]
 _LAST = 2**62
-"""After every epoch."""
+"""An epoch after all others."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Tables:
         self._path = path
 
     def use(self, database: sqlite3.Connection) -> None:
-        """Reads and writes by this connection from now on."""
+        """Switches to another connection."""
         self._database = database
         self._sealed = Sealed(database, self._path)
 
@@ -74,7 +74,7 @@ class Tables:
         return str(rows[0][1]) if rows else None
 
     def metas(self, prefix: str) -> list[str]:
-        """The values of all keys that start with `prefix`, but for the empty ones of what was removed."""
+        """The non-empty values of all keys that start with `prefix`; removed entries are empty."""
         where, values = "substr(key, 1, ?) = ?", (len(prefix), prefix)
         return [value for _, value in self._sealed.rows("meta", where, values, "ORDER BY key") if value]
 
@@ -150,11 +150,11 @@ class Tables:
     # Relations and their runs
 
     def set_base(self, name: str, epoch: int, width: int, rows: Rows | None) -> None:
-        """Sets the base of a relation's deltas; rows None means that it is in runs."""
+        """Sets the base of a relation's deltas; `rows` is None if it is in runs."""
         self._sealed.add("relations", (name, epoch, width), None if rows is None else packed_rows(rows))
 
     def begin(self, name: str, width: int) -> None:
-        """Adds a relation that is empty before its first delta, unless it exists."""
+        """Adds an empty relation, unless it exists."""
         if not self.has(name):
             self._sealed.add("relations", (name, -1, width))
 
@@ -183,7 +183,7 @@ class Tables:
         return dict(self._sealed.pairs("SELECT name, epoch FROM relations"))
 
     def relations(self) -> set[str]:
-        """The names of all relations, with those that have nothing but deltas."""
+        """The names of all relations, including those that have only deltas."""
         return {*self.bases(), *self.delta_relations()}
 
     def add_run(self, run: RunFile) -> None:
@@ -353,7 +353,7 @@ class Tables:
         return stop < until
 
     def forget_folded(self, relation: str, most_epochs: int) -> bool:
-        """Deletes some deltas that a relation's base contains, also if they are history.
+        """Deletes some deltas that a relation's base contains, even if they are history.
 
         Returns whether there are more.
         """
@@ -376,7 +376,7 @@ class Tables:
         return {group.partition("/")[2] for group in self._sealed.groups() if group.startswith("deltas/")}
 
     def forget_terms(self, until: int) -> None:
-        """Deletes the terms up to this position, which a run holds now."""
+        """Deletes the terms up to a position, which are in a run now."""
         self._sealed.delete("terms", "number <= ?", (until,))
 
     # Batches of streams

@@ -1,9 +1,9 @@
-"""Terms by id: the map of each file of terms, with its ids in order and the characters of its texts.
+"""Terms by id: each file of terms has a map with its sorted ids and the characters of its texts.
 
-Owns what such a map contains, and when it is written: beside its file, or when a term of the file is first
-looked for and there is no usable map. A lookup is a binary search in mapped memory; nothing that it reads
-stays in the memory of the process. Invariant: the name of a map says what its file contains, so a map never
-belongs to another file.
+Owns the content of such a map, and when it is written: together with its file, or at the first lookup in a
+file without a usable map. A lookup is a binary search in mapped memory; nothing that it reads stays in the
+memory of the process. Invariant: the name of a map identifies the content of its file, so a map never serves
+another file.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from sparqlive.zset.run import Column, directory_of, search
 T = TypeVar("T")
 
 PREFIX = "terms-"
-"""How the names of these maps start."""
+"""Prefix of the names of these maps."""
 _TYPED = "-typed"
 _VERSION = "terms 1"
 _HALF = 1 << 63
-# So many texts are checked together, if they are not longer than this.
+# Number of texts that are checked together, unless they are longer than this.
 _CHECKED_BITS = 12
 _MOST_CHECKED = 1 << 20
-# What a lookup meets in a damaged map, and in one whose numbers lead outside of it.
+# Errors of a lookup in a damaged map, and in one whose numbers lead outside of it.
 _UNUSABLE = (UnusableMap, IndexError, UnicodeDecodeError)
 _IDS, _DIRECTORY, _ENDS, _CHARACTERS, _BOUNDS = "ids", "directory", "ends", "characters", "bounds"
 
@@ -60,7 +60,7 @@ class TermMap:
         self._ids = found.unchecked(_IDS)
         self._starts = found.unchecked(_DIRECTORY)
         self._shift = np.uint64(65 - len(self._starts).bit_length())
-        # Where the texts end, after a zero. Memoryviews are several times faster to index than arrays.
+        # The ends of the texts, after a zero. Indexing memoryviews is several times faster than arrays.
         self._ends = found.unchecked(_ENDS)
         self._view = self._ends.data
         self._characters = found.unchecked(_CHARACTERS).data
@@ -81,7 +81,7 @@ class TermMap:
         return str(self._characters[self._view[place] : self._view[place + 1]], "utf-8")
 
     def _check(self, place: int) -> None:
-        """Checks a text, and those around it with it, unless they are long."""
+        """Checks a text, together with its neighbours unless they are long."""
         group = place >> _CHECKED_BITS
         first = group << _CHECKED_BITS
         last = min(first + (1 << _CHECKED_BITS), len(self._ids))
@@ -94,7 +94,7 @@ class TermMap:
         self._is_checked[group] = are_short
 
     def found(self, numbers: Ids) -> tuple[Ids, pa.LargeStringArray]:
-        """Which of some sorted ids are here, by position, and their texts."""
+        """The positions of those sorted ids that the file has, and their texts."""
         places, stops = self._places(numbers)
         positions = np.flatnonzero(places < stops)
         positions = positions[self._ids[places[positions]] == numbers[positions]]
@@ -112,7 +112,7 @@ class TermMap:
         return pa.array(self._ids), self._texts
 
     def _places(self, numbers: Ids) -> tuple[Column, Column]:
-        """Where some ids are or would be, and up to where they were looked for."""
+        """The positions where ids are or would be inserted, and the ends of the ranges searched."""
         buckets = ((numbers.view(np.uint64) ^ np.uint64(_HALF)) >> self._shift).view(np.int64)
         self._map.check_ranges(_DIRECTORY, buckets, buckets + 2)
         low, high = (self._starts[buckets + one].astype(np.int64) for one in (0, 1))
@@ -121,9 +121,9 @@ class TermMap:
 
 
 def _written(folder: MapFolder, name: str, parts: Callable[[], Iterable[TermColumns]]) -> Map:
-    """Writes the map of terms, whose parts are in order.
+    """Writes the map of terms that come in ordered parts.
 
-    They are read twice, because a map says first how long it is, and texts can be too long to keep.
+    Reads the parts twice, because a map starts with its length, and texts can be too long to keep.
     """
     ids, sizes = list[Ids](), list[Column]()
     for part in parts():
@@ -147,7 +147,7 @@ def _written(folder: MapFolder, name: str, parts: Callable[[], Iterable[TermColu
 
 
 class TermFile:
-    """The terms of a file, found in its map, which is written when it is missing or damaged."""
+    """The terms of a file, read from its map; writes the map if it is missing or damaged."""
 
     def __init__(self, run: RunFile, maps: TermMaps, opened: TermMap | None) -> None:
         self._run = run
@@ -157,7 +157,7 @@ class TermFile:
         self.first, self.last = bounds
 
     def text(self, number: int) -> str | None:
-        """The text of an id. By far the most common lookup, so it does without `_read`."""
+        """The text of an id. Inlines `_read`, because this is by far the most common lookup."""
         opened = self._opened or self.open()
         try:
             return opened.text(number)
@@ -165,7 +165,7 @@ class TermFile:
             return self.open(damaged=opened).text(number)
 
     def found(self, numbers: Ids) -> tuple[Ids, pa.LargeStringArray]:
-        """Which of some sorted ids are here, by position, and their texts."""
+        """The positions of those sorted ids that the file has, and their texts."""
         return self._read(lambda opened: opened.found(numbers))
 
     def table(self) -> pa.Table:
@@ -181,7 +181,7 @@ class TermFile:
             return read(self.open(damaged=opened))
 
     def open(self, damaged: TermMap | None = None) -> TermMap:
-        """Opens the map, which is written first if it is missing or damaged."""
+        """Opens the map; writes it first if it is missing or damaged."""
         with self._maps.guard:
             if self._opened is None or self._opened is damaged:
                 found = self._maps.opened(self._run) if damaged is None else None
@@ -208,7 +208,7 @@ class TermMaps:
             return found
 
     def bounds(self, run: RunFile) -> tuple[int, int]:
-        """The first and the last id of a file that has no map."""
+        """The first and the last id of a file without a map."""
         groups = group_bounds(self._place, run)
         return groups[0][1], groups[-1][2]
 
@@ -221,7 +221,7 @@ class TermMaps:
             return None
 
     def written(self, run: RunFile, terms: TermColumns | None = None) -> TermMap:
-        """Writes and opens the map of a file, whose terms may be in memory."""
+        """Writes and opens the map of a file; `terms` is its content, if in memory."""
 
         def parts() -> Iterable[TermColumns]:
             return term_groups(self._place, run) if terms is None else [terms]
@@ -239,7 +239,7 @@ class TermMaps:
             return read_typed(write_typed(self._folders.for_writing(), name, sources, pieces))
 
     def keep(self, runs: Iterable[RunFile], *, is_writer: bool) -> None:
-        """Closes the maps of all files but some, and removes them. What is being read stays readable."""
+        """Closes and removes the maps of all other files. Maps in use stay readable."""
         kept = {run.path: run for run in runs}
         with self.guard:
             self._files = {path: found for path, found in self._files.items() if path in kept}
@@ -248,5 +248,5 @@ class TermMaps:
 
 
 def name_of(run: RunFile, kind: str = "") -> str:
-    """The name of a map of a file: it stands for its path and its content."""
+    """The name of a file's map, which identifies the file's path and content."""
     return f"{PREFIX}{xxh3_128_hexdigest(f'{run.path} '.encode() + run.digests)}{kind}.map"

@@ -1,6 +1,6 @@
-"""The terms in files: those of a store, which are looked up in maps, and files that no commit has named yet.
+"""The terms in files: files of a store, which are looked up in maps, and files that no commit has named yet.
 
-Also writes such files, and merges them. Invariant: an id is in one file at most.
+Also writes such files, and merges them. Invariant: an id is in at most one file.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TermRuns:
         return None
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
-        """Marks those of the sorted ids, given with texts, that are in the files and not marked yet."""
+        """Marks the sorted ids, given with texts, that are in the files and not marked yet."""
         for file in self._files:
             match(file, numbers, texts, marks)
 
@@ -65,7 +65,7 @@ class TermRuns:
 
 
 def texts_in(place: Place, runs: Iterable[RunFile], numbers: Iterable[int]) -> dict[int, str]:
-    """The texts of those of some ids that are in files, which have no maps: no commit has named them yet."""
+    """The texts of those ids that are in files without maps, which no commit has named yet."""
     wanted = Gathered(np.unique(np.fromiter(numbers, np.int64)))
     for run in runs:
         for part in term_groups(place, run, wanted.numbers):
@@ -75,7 +75,7 @@ def texts_in(place: Place, runs: Iterable[RunFile], numbers: Iterable[int]) -> d
 
 @dataclass(frozen=True)
 class MergeTerms:
-    """Writes some terms, and those of some files, as one file."""
+    """Merges terms in memory and in files into one file."""
 
     place: Place
     folder: str
@@ -83,13 +83,13 @@ class MergeTerms:
     def __call__(self, task: tuple[Sequence[tuple[int, str]], Sequence[RunFile]]) -> RunFile:
         pairs, runs = task
         parts = [TermColumns.of(pairs), *(read_terms(self.place, run) for run in runs)]
-        # A task that is run twice writes two files, of which one is listed.
+        # If a task runs twice, it writes two files; only one is listed.
         ending = f"-{os.urandom(6).hex()}"
         return write_term_run(self.place, self.folder, TermColumns.together(parts), ending)
 
 
 def write_term_run(place: Place, folder: str, terms: TermColumns, ending: str = "") -> RunFile:
-    """Writes a file of terms; `ending`: of its name, where several write into a folder."""
+    """Writes a file of terms; `ending` keeps names apart when several processes write into a folder."""
     path = f"{folder}/terms-00000{ending}.parquet"
     size, digests = write_terms(place, path, terms)
     return RunFile(path, TERMS, len(terms), size, (int(terms.ids[0]),), digests)

@@ -1,7 +1,7 @@
-"""The typed columns of a file of terms, as an Arrow stream in a map: DuckDB reads them where they are.
+"""The typed columns of a file of terms, as an Arrow stream in a map that DuckDB reads in place.
 
-A map is written when a plan first needs all terms in this process, and most stores have none. Invariant: its
-rows are those of the file, in the same order.
+A map is written when a plan first needs all terms in this process; most stores have none. Invariant: it has
+the rows of the file, in the same order.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, has_typed_terms, verified
 
 TYPED = f"typed {VERSION}"
-"""Among the sources of such a map, so that one of another version is written again."""
+"""One of the sources of such a map, so that another version writes it again."""
 _SECTION = "stream"
 _GROUPS_AT_ONCE = 32
 
 
 def typed_pieces(place: Place, run: RunFile) -> Iterator[pa.Table]:
-    """The typed columns of a file of terms; computed if it has none, or those of another version."""
+    """The typed columns of a file of terms; computed if the file has none, or another version's."""
     names = NAMES if has_typed_terms(place, run) else ("term",)
     with verified(place, run) as file:
         count = file.metadata.num_row_groups
         for start in range(0, count, _GROUPS_AT_ONCE):
-            found = file.read_groups(range(start, min(start + _GROUPS_AT_ONCE, count)), names)
+            table = file.read_groups(range(start, min(start + _GROUPS_AT_ONCE, count)), names)
             if names is not NAMES:
-                texts = found.column("term").cast(pa.large_string()).combine_chunks()
-                found = pa.Table.from_struct_array(typed(texts))
-            yield found.cast(SCHEMA)
+                texts = table.column("term").cast(pa.large_string()).combine_chunks()
+                table = pa.Table.from_struct_array(typed(texts))
+            yield table.cast(SCHEMA)
 
 
 def write_typed(
     folder: MapFolder, name: str, sources: Sequence[str], pieces: Callable[[], Iterator[pa.Table]]
 ) -> Map:
-    """Writes a map. The pieces are read twice, because a map says first how long it is."""
+    """Writes a map. Reads the pieces twice, because a map starts with its length."""
     counted = pa.MockOutputStream()
     _stream(counted, pieces())
     with folder.writing(name, sources, {_SECTION: ("|u1", counted.size())}) as writer:
@@ -74,8 +74,8 @@ class _Appended:
         pass
 
 
-def read_typed(found: Map) -> pa.Table:
+def read_typed(opened: Map) -> pa.Table:
     """The columns, in mapped memory."""
-    table = pa.ipc.open_stream(pa.py_buffer(found.array(_SECTION).data)).read_all()
-    table.validate(full=True)  # a store may come from someone else
+    table = pa.ipc.open_stream(pa.py_buffer(opened.array(_SECTION).data)).read_all()
+    table.validate(full=True)  # a store may come from an untrusted source
     return table
