@@ -226,9 +226,9 @@ class _OpenParts:
 
     __slots__ = ("directory_starts", "graphs", "map", "parts", "predicates", "several", "starts")
 
-    def __init__(self, opened: Map) -> None:
-        self.map = opened
-        self.parts = parts = Parts.in_map(opened)
+    def __init__(self, quad_map: Map) -> None:
+        self.map = quad_map
+        self.parts = parts = Parts.in_map(quad_map)
         self.predicates = parts.predicates.data
         self.starts = parts.starts.data
         self.graphs = parts.graphs.data
@@ -248,14 +248,14 @@ class _OpenWhole:
 
     __slots__ = ("map", "run")
 
-    def __init__(self, opened: Map, names: Sequence[str]) -> None:
-        self.map = opened
-        self.run = opened.run(names, directory="directory")
+    def __init__(self, quad_map: Map, names: Sequence[str]) -> None:
+        self.map = quad_map
+        self.run = quad_map.run(names, directory="directory")
 
 
 _Open = _OpenParts | _OpenWhole
 
 
-def _opened(order: Order, opened: Map) -> _Open:
+def _opened(order: Order, quad_map: Map) -> _Open:
     names = COLUMNS[order]
-    return _OpenParts(opened) if len(names) == 3 else _OpenWhole(opened, names)
+    return _OpenParts(quad_map) if len(names) == 3 else _OpenWhole(quad_map, names)

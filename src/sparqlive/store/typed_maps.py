@@ -74,8 +74,8 @@ class _Appended:
         pass
 
 
-def read_typed(opened: Map) -> pa.Table:
+def read_typed(typed_map: Map) -> pa.Table:
     """The columns, in mapped memory."""
-    table = pa.ipc.open_stream(pa.py_buffer(opened.array(_SECTION).data)).read_all()
+    table = pa.ipc.open_stream(pa.py_buffer(typed_map.array(_SECTION).data)).read_all()
     table.validate(full=True)  # a store may come from an untrusted source
     return table
