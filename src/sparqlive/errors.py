@@ -21,7 +21,7 @@ class SyntaxError(Error):  # noqa: A001 - the public name, always used as sparql
 
 
 class Unsupported(Error):
-    """A feature that cannot be kept up to date, or not yet. The message says which and why."""
+    """A feature that cannot be kept up to date, or is not supported yet. The message says which and why."""
 
 
 class InvalidChange(Error):
@@ -51,7 +51,7 @@ class ViewFailed(Error):
 
 
 class BulkFailed(Error):
-    """A backend of bulk work, DuckDB or Spark, failed; nothing was changed."""
+    """A bulk backend, DuckDB or Spark, failed; nothing was changed."""
 
 
 class SparkFailed(BulkFailed):
@@ -74,7 +74,7 @@ class StoreLocked(StoreFailed):
 
 
 class ServiceFailed(Error):
-    """An endpoint that a query asks with SERVICE could not be asked, or did not answer with solutions."""
+    """A SERVICE endpoint could not be reached, or did not return solutions."""
 
 
 class CheckFailed(Error):
@@ -100,6 +100,6 @@ class TooLarge(Error):
 class EmptyResultWarning(UserWarning):
     """A view or query has no rows because of a name, or because of the graphs that it reads.
 
-    It is never raised as an error, also where warnings are: a result may well be empty. `view.hint` and
-    `answer.hint` have the reason.
+    It is never raised as an error, even where warnings are, because an empty result may be correct.
+    `view.hint` and `answer.hint` give the reason.
     """

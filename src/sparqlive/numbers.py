@@ -14,7 +14,7 @@ from sparqlive.errors import Error
 MOST_SECONDS = 1_000_000_000
 """About thirty years; Python's own timeouts end at three hundred."""
 MOST = 10**18 - 1
-"""Largest number of rows, bytes or epochs: eighteen digits, which 64 bits hold with room for sums."""
+"""Largest number of rows, bytes or epochs: eighteen digits fit in 64 bits, with room for sums."""
 MOST_PORT = 65_535
 _SHOWN_CHARACTERS = 40
 _SECONDS = re.compile(r"\+?([0-9]{1,20}(\.[0-9]{0,20})?|\.[0-9]{1,20})([eE][+-]?[0-9]{1,3})?")

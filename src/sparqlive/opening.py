@@ -36,12 +36,12 @@ def is_store(directory: Path) -> bool:
     return os.path.exists(directory / "catalog.sqlite")
 
 
-def default_graph_of(directory: Path, wanted: DefaultGraphs | None = None) -> DefaultGraphs | None:
-    """The setting to open a store with: what is wanted, or else union for a new one, and its own for others.
+def default_graph_of(directory: Path, setting: DefaultGraphs | None = None) -> DefaultGraphs | None:
+    """The default graph to open a store with: `setting`, or else "union" for a new store, its own otherwise.
 
     Sources put triples into named graphs, so queries that name no graph would not see them in strict stores.
     """
-    return wanted or (None if is_store(directory) else "union")
+    return setting or (None if is_store(directory) else "union")
 
 
 def ensure_store(directory: Path) -> None:
@@ -60,7 +60,7 @@ def ensure_store(directory: Path) -> None:
 
 
 def _ensure_allowed(directory: Path) -> None:
-    """Rejects a directory that this user may not read, and in which there may be a store."""
+    """Rejects a directory that this user cannot read, because it may hold a store."""
     if os.path.isdir(directory) and not os.access(directory, os.R_OK | os.X_OK):
         raise StoreFailed(
             f"You have no permission to read the directory {directory}. Run the command as its owner, or "
@@ -69,7 +69,7 @@ def _ensure_allowed(directory: Path) -> None:
 
 
 def reading(directory: Path, *, watched: str | None = None, **options: Any) -> Session:
-    """Returns a session for reading, also while another process writes the store.
+    """Returns a session for reading, even while another process writes the store.
 
     `watched` names the view to watch, for a hint where an agent serves its changes.
     """
@@ -121,7 +121,7 @@ def writing(
                 say_created(directory)
             yield session
     except BaseException as error:
-        # Ctrl-C can also come while the store is created.
+        # Ctrl-C can come even while the store is created.
         if (is_open or isinstance(error, KeyboardInterrupt)) and before.restore():
             if runs_long:
                 say(f"Removed store {directory}: nothing was written to it.")
@@ -170,7 +170,7 @@ class _DirectoryBefore:
             elif name in _FOLDERS:
                 shutil.rmtree(path)
         for path in self._missing:
-            with suppress(OSError):  # another process has put files there meanwhile
+            with suppress(OSError):  # another process has added files meanwhile
                 path.rmdir()
 
 
@@ -184,7 +184,7 @@ def say(sentence: str) -> None:
 
 
 def locked(error: StoreLocked) -> Error:
-    """Returns an error for a command that cannot write because another process does, with what to do."""
+    """Returns an error that tells the user of a command which process is writing, and what to do."""
     fact = f"The store {error.directory} is open for writing in {error.holder}."
     holder = _HOLDER.fullmatch(error.holder)
     if holder is None:

@@ -1,7 +1,7 @@
 """A store for rdflib: `Graph(store="sparqlive")` keeps its triples in a session, whose views follow them.
 
 `graph.store.session` is the session; its default graph is the union of all graphs. `graph.open(path)` uses a
-store directory, without it everything is in memory. Each `add` and `remove` is an epoch, and so is each
+store directory; otherwise everything is in memory. Each `add` and `remove` is an epoch, and so is each
 `addN`. The first graph without a name of its own, and the default graph of a Dataset, are the unnamed graph.
 Relative IRIs, which rdflib allows, are absolute ones in the session (`urn:rdflib:relative:…`). Refuses
 formulas. Invariant: what rdflib reads belongs to the last epoch.
@@ -56,7 +56,7 @@ class SparqliveStore(Store):
 
     def open(self, configuration: str | tuple[str, str], create: bool = False) -> int | None:
         if self._session is not None:
-            raise Unsupported("The store is open already. Open it before anything is added.")
+            raise Unsupported("The store is already open. Open it before anything is added.")
         self._session = sparqlive.open(str(configuration), default_graph="union", durability="relaxed")
         return VALID_STORE
 
@@ -89,10 +89,10 @@ class SparqliveStore(Store):
     def triples(
         self, triple_pattern: Any, context: Any = None
     ) -> Generator[tuple[Any, Iterator[Any]], None, None]:
-        found: dict[tuple[Any, Any, Any], list[_GraphName]] = {}
+        graphs_of: dict[tuple[Any, Any, Any], list[_GraphName]] = {}
         for quad in self._matching(triple_pattern, context):
-            found.setdefault((quad.subject, quad.predicate, quad.object), []).append(quad.graph_name)
-        for (subject, predicate, object_), names in found.items():
+            graphs_of.setdefault((quad.subject, quad.predicate, quad.object), []).append(quad.graph_name)
+        for (subject, predicate, object_), names in graphs_of.items():
             triple = (to_rdflib(subject), to_rdflib(predicate), to_rdflib(object_))
             yield triple, (self._context(name) for name in names)
 
@@ -176,15 +176,15 @@ class SparqliveStore(Store):
         queryGraph: Any,
         **options: Any,
     ) -> Result:
-        """Evaluates a query. What rdflib must do itself, with bindings or parsed queries, is refused."""
+        """Evaluates a query, but leaves one that is parsed or has bindings to rdflib."""
         if initBindings or not isinstance(query, str):
             raise NotImplementedError
         answer = self.session.query(_with_prefixes(query, initNs), dataset=self._dataset(queryGraph))
-        found = answer.to_rdflib()
-        if isinstance(found, Result):
-            return found
+        converted = answer.to_rdflib()
+        if isinstance(converted, Result):
+            return converted
         result = Result("CONSTRUCT")
-        result.graph = found
+        result.graph = converted
         return result
 
     def update(
@@ -218,5 +218,5 @@ class SparqliveStore(Store):
 
 
 def _with_prefixes(text: str, namespaces: Mapping[str, Any]) -> str:
-    """Puts prefixes before a request; its own ones come later, and win."""
+    """Prepends prefixes to a request. Its own prefixes come later, and take precedence."""
     return "".join(f"PREFIX {prefix}: <{iri}>\n" for prefix, iri in namespaces.items()) + text

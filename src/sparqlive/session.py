@@ -3,7 +3,7 @@
 Validates arguments and delegates: `engine/changes.py` and `engine/frames.py` read what is given,
 `engine/writer.py` writes, `engine/register.py` registers views, `engine/once.py` answers queries,
 `engine/check.py` recomputes, `sources/manager.py` watches sources. A batch is read and checked completely
-before any of them sees it. Rejects invalid arguments. Invariant: everything that a method reads or writes
+before it reaches any of them. Rejects invalid arguments. Invariant: everything that a method reads or writes
 belongs to one epoch.
 """
 
@@ -50,11 +50,7 @@ from sparqlive.quads.scope import OBJECT, PREDICATE, SUBJECT
 from sparqlive.rdf.change_columns import EncodedBatch, TextBatch
 from sparqlive.rdf.changes import Batch as ReadBatch
 from sparqlive.rdf.dictionary import Dictionary, Term
-from sparqlive.rdf.frames import (
-    FrameColumns,
-    StatementFiles,
-    is_frame,
-)
+from sparqlive.rdf.frames import FrameColumns, StatementFiles, is_frame
 from sparqlive.rdf.read import named_graph
 from sparqlive.rdf.table_mapping import TableMapping
 from sparqlive.runtime.collector import collector_paused
@@ -110,24 +106,24 @@ class Session:
     ) -> None:
         """Opens a session on the store in directory `path`, created if missing; or in memory without `path`.
 
-        Queries read the unnamed graph, as the SPARQL specification has it, and named graphs with GRAPH.
-        Sources fill named graphs: for queries that see them without GRAPH, use `default_graph="union"`.
+        Queries read the unnamed graph, as SPARQL specifies, and named graphs with GRAPH. Sources fill named
+        graphs; with `default_graph="union"`, queries read these without GRAPH.
 
         `spark`: a Spark session or a master URL. By default, a local session starts when first needed.
         `bulk`: the backend for large batches and large new views: "duckdb", "spark", or "auto".
         `memory`: how much memory views may use while they are computed, in bytes or as "4GB"; half of the
-        machine's by default. A larger one is computed from files, and mapped like any view of a store.
+        machine's by default. A larger view is computed from files, and mapped like any view of a store.
         `default_graph="union"`: a query's default graph is the union of the unnamed graph and all named ones.
         "strict" (the default): it is the unnamed graph only. A store keeps the setting it was created with;
-        those of the command line are created with "union".
+        the command line creates stores with "union".
         `durability="epoch"`: an epoch is on disk before `apply` returns. "relaxed": within
-        `sync_milliseconds`; a crash of the machine can lose the last epochs, but only whole ones.
-        `retain` has no effect any more, and goes with the next version: stored quads are mapped, not loaded.
+        `sync_milliseconds`; a crash of the machine can lose the last epochs, but never part of an epoch.
+        `retain` has no effect: stored quads are mapped, not loaded. The next version removes it.
         Deltas are kept for the last `history_epochs` epochs, and for at most `history_seconds`.
         `read_only=True`: follows the epochs of the process that writes the store, and changes nothing.
         `watch=False`: sources can be listed, added and removed, but are not watched.
-        `runs`: a directory or URI (file, hdfs, s3a) for the runs of a new store, where the workers of a
-        cluster reach them. The catalog stays in `path`. A store keeps the location it was created with.
+        `runs`: a directory or URI (file, hdfs, s3a) for the runs of a new store, which the workers of a
+        cluster can reach. The catalog stays in `path`. A store keeps the location it was created with.
         `progress`: called with the number of loaded views and of all views while a store opens.
         `tuning`: the thresholds of the program, for its own tests and benchmarks. It may change at any time.
         """
@@ -189,7 +185,7 @@ class Session:
             runs,
         )
         try:
-            # Whatever starts here, such as a timer or the thread of sources, waits until the session is open.
+            # Everything that starts here, such as timers and source threads, waits until the session is open.
             with self._writer.reading():
                 stored = self._open_store(persistence, default_graph, progress or (lambda done, of: None))
                 if durability == "epoch":  # otherwise a crash can lose an epoch whose number is then reused
@@ -208,7 +204,7 @@ class Session:
         default_graph: DefaultGraphs | None,
         progress: Callable[[int, int], None],
     ) -> list[Source]:
-        """Loads quads, terms, views with their stored rows, and what sources assert; starts nothing.
+        """Loads quads, terms, views with their stored rows, and the assertions of sources; starts nothing.
 
         Returns the sources to watch.
         """
@@ -228,7 +224,7 @@ class Session:
         return stored
 
     def _start(self, persistence: Persistence, stored: Sequence[Source]) -> None:
-        """Starts what acts by itself: readers follow the writer; timers, sources and links run."""
+        """Starts background work: a reader follows the writer; a writer runs timers, sources and links."""
         if self.read_only:
             persistence.follow(partial(self._registration.follow, persistence))
             return
@@ -245,7 +241,7 @@ class Session:
 
     @property
     def store(self) -> Store | None:
-        """The store, for those who read its files themselves; None for a session in memory."""
+        """The store, for code that reads its files directly; None for a session in memory."""
         return None if self._writer.persistence is None else self._writer.persistence.store
 
     # Data
@@ -261,9 +257,9 @@ class Session:
     ) -> Epoch:
         """Adds a file, several files, a glob, quads or a data frame, as one epoch.
 
-        Triples, and quads of the unnamed graph, go into `graph` if it is set. Large files are read by
-        columns. Into a store without sources they are loaded on all cores, or on Spark if the session has
-        one; there, `on_error="skip"` skips malformed lines and writes them to a file. `batch` as in `apply`.
+        Triples, and quads of the unnamed graph, go into `graph` if it is set. Large files are read as
+        columns. In a store without sources, they are loaded on all cores, or on Spark if the session has it;
+        `on_error="skip"` then skips malformed lines and writes them to a file. `batch`: see `apply`.
 
         A data frame of Spark, Arrow, pandas or Polars has the columns s, p, o and, optionally, g, with terms
         in N-Triples syntax; or any columns and a `mapping`. Spark's workers read and check its rows.
@@ -295,15 +291,15 @@ class Session:
     ) -> Epoch:
         """Applies one batch of quads, triples, N-Quads text or data frames: deletes first, then inserts.
 
-        A batch that changes nothing makes no new epoch. `strategy` forces how views are updated: "live",
+        A batch that changes nothing creates no epoch. `strategy` forces how views are updated: "live",
         "duckdb", "spark" or "rebuild". `batch` identifies a batch of a stream by source and number; a batch
         that was committed before is skipped.
 
         Data frames are those that `load` accepts, with the same `mapping` and `graph`. `changes` is a frame
-        with inserts and deletes, told apart by the column `op`, or one named op, _change_type or _weight:
+        with inserts and deletes. The column `op`, by default one named op, _change_type or _weight, has
         "+" or "-", "insert" or "delete", Debezium's c, r, u and d ("u" needs the columns before and after),
-        Delta's change types, or a weight. Of several changes of a statement, the last one by the column
-        `order` counts; without an order, deletes come first.
+        Delta's change types, or a weight. If a statement has several changes, the last one by the
+        column `order` counts; without an order, deletes come first.
         """
         if strategy != "auto":
             self._check_strategy(strategy)
@@ -315,11 +311,11 @@ class Session:
             given = frames_of(insert, delete, changes, op=op, order=order, **shape)
             return self._apply_frames(given, strategy, batch)
         if not (op is None and order is None and mapping is None and graph is None):
-            raise Error("op, order, mapping and graph are for data frames, and there is none.")
+            raise Error("op, order, mapping and graph apply only to data frames. Leave them out.")
         return apply_changes(self._writer, insert, delete, strategy, batch)
 
     def _committed(self, batch: BatchNumber | None) -> Epoch | None:
-        """What a batch that was committed before returns: it is not read again. None if it is new."""
+        """The result for a batch that was committed before, which is not read again; None if it is new."""
         _check_batch(batch)
         return None if batch is None else self._writer.committed(batch)
 
@@ -357,9 +353,10 @@ class Session:
 
         Rows are changes as in `apply`; without a column of operations, all of them are inserted. Spark keeps
         its place in `checkpoint`, by default in the store under `name`: following the same stream again
-        continues there, after a crash too. `once` ends the stream after the rows that are there now; else a
-        batch starts every `interval_seconds`, or as soon as there are rows. `on_epoch` is called with each
-        epoch that changed something. The result's `wait()` raises what ended the stream, `stop()` stops it.
+        continues there, after a crash too. `once` ends the stream after the rows that are available now;
+        otherwise a batch starts every `interval_seconds`, or as soon as rows arrive. `on_epoch` is called
+        with each epoch that changed something. `wait()` on the result raises the error that ended the stream;
+        `stop()` stops it.
         """
         self.ensure_open()
         return self._streams.follow(
@@ -378,7 +375,7 @@ class Session:
 
     @property
     def text_bytes(self) -> int | None:
-        """Batches of more bytes are read by workers, who are given their text; None: this process reads."""
+        """Workers read batches with more bytes of text than this; None if this process reads all of them."""
         return text_bytes(self._writer)
 
     def apply_batch(
@@ -415,8 +412,8 @@ class Session:
         documents from the Web, under the same rules as sources; `allow_private` also allows addresses that
         are not public. `dataset` is the dataset of every WHERE clause; the request must then not contain
         USING or WITH. If reading it, fetching its documents, or its WHERE clauses exceed `timeout_seconds`,
-        the update is stopped and changes nothing; LOAD SILENT goes on without a document that is not there
-        by then. The number of operations and of documents to LOAD is limited.
+        the update is stopped and changes nothing; LOAD SILENT continues without documents that have not
+        arrived by then. The number of operations and of documents to LOAD is limited.
         """
         self._check_strategy(strategy)
         if timeout_seconds is not None:
@@ -424,7 +421,7 @@ class Session:
         return self.carry_out(prepare_update(text, base, dataset, allow_private, timeout_seconds), strategy)
 
     def carry_out(self, update: PreparedUpdate, strategy: Strategy = "auto") -> Epoch:
-        """Executes an update whose documents are fetched, like `update`."""
+        """Executes an update whose documents have been fetched; see `update`."""
         return carry_out(self._writer, self._registration.planning.translated, update, strategy)
 
     def _check_strategy(self, strategy: Strategy) -> None:
@@ -440,11 +437,12 @@ class Session:
         if not isinstance(graph, NamedNode | DefaultGraph):
             raise Error(f"replace takes a NamedNode or DefaultGraph as graph, not {short_repr(graph)}.")
         try:
-            made = (Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads)
-            given = list(dict.fromkeys(made))
+            content = dict.fromkeys(
+                Quad(subject, predicate, object_, graph) for subject, predicate, object_, _ in quads
+            )
         except (TypeError, ValueError) as error:
             raise InvalidChange(f"replace takes an iterable of quads: {error}.") from error
-        return replace_graph(self._writer, graph, given)
+        return replace_graph(self._writer, graph, list(content))
 
     def quads(
         self,
@@ -452,13 +450,13 @@ class Session:
         *,
         subject: Term | None = None,
         predicate: Term | None = None,
-        object: Term | None = None,  # noqa: A002 - the word of the field
+        object: Term | None = None,  # noqa: A002 - RDF's own word
     ) -> Iterator[Quad]:
         """Yields the quads of the current epoch, or those that have the given graph and terms."""
         return matching_quads(self._writer, graph, {SUBJECT: subject, PREDICATE: predicate, OBJECT: object})
 
     def graphs(self) -> dict[NamedNode | DefaultGraph, int]:
-        """Returns the graphs of the current epoch with their sizes; the unnamed graph is always there."""
+        """Returns the graphs of the current epoch with their sizes; the unnamed graph is always included."""
         return sizes_of_graphs(self._writer)[1]
 
     def graphs_with_epoch(self) -> tuple[int, dict[NamedNode | DefaultGraph, int]]:
@@ -487,12 +485,12 @@ class Session:
 
         Its triples go into a graph named after the source; quads keep their graphs. `name` defaults to the
         address. Adding the same source again returns the existing one. A relative path is resolved against
-        the current directory once, so that it means the same file wherever the store is opened next.
+        the current directory once, so that it means the same file wherever the store is opened later.
         """
         return self.add_source(kind, address, name, options)
 
     def add_source(self, kind: str, address: str, name: str | None, options: Mapping[str, Any]) -> Source:
-        """Adds a source like `source`, with options from outside: they may have any name."""
+        """Adds a source like `source`; takes options from outside, which may have any name."""
         address = address_of(kind, address)
         name, address = name or address, whole_path(kind, address)
         if len(quote(name, safe="", errors="replace")) > _SOURCE_NAME_BYTES:
@@ -506,7 +504,7 @@ class Session:
         return self._manager.add(source, watcher(kind, address, options))
 
     def sources_from(self, view: str, variable: str, kind: str = "web", **options: Any) -> SourcesFromView:
-        """Watches each IRI that `variable` has in the view as a source, for as long as it has it.
+        """Watches each IRI that the view has for `variable` as a source, until it disappears from the view.
 
         The result's `refused` lists IRIs that cannot be sources, with the reasons; its `remove()` stops
         watching. A store remembers it. Calling it again with the same arguments returns the existing one.
@@ -535,10 +533,10 @@ class Session:
             self._writer.views.limit(limits)
 
     def memory(self) -> tuple[int, int]:
-        """The bytes that quads, held views, their deltas and terms use, about, and how many they may use.
+        """The approximate bytes that quads, views in memory, their deltas and terms use; and their limit.
 
-        What sources assert is counted, the terms of a store's files are not. While an epoch is carried, the
-        former is as of the last time, because state changes.
+        Includes the assertions of sources, but not the terms in a store's files. While an epoch is in
+        progress, the first number is the previous one, because state changes.
         """
         with self._writer.capturing() as is_carrying:
             if is_carrying and self._used_bytes is not None:
@@ -571,7 +569,7 @@ class Session:
         is also chosen for large data if Spark is running. `follow` (True, or a `Follow` with bounds) fetches
         the Web documents that describe what the query and its matches mention, and what those mention in
         turn. The view changes as they arrive; `view.follow` reports the progress. A SERVICE whose endpoint is
-        a source (kind "endpoint") becomes the source's graph; `view.text` has it as GRAPH.
+        a source (kind "endpoint") becomes the source's graph; `view.text` shows it as GRAPH.
 
         The computation does not block writers; the view catches up with their epochs when it ends. If it
         takes longer than `timeout_seconds`, it is stopped and no view is registered. A `temporary` view is
@@ -599,7 +597,9 @@ class Session:
             ).public
             self._traversal.begin(view, settings)
             self._links.wake()
-        if settings is None and not temporary:  # otherwise its data is still to come, or nobody reads it here
+        if (
+            settings is None and not temporary
+        ):  # otherwise its data has not arrived yet, or nobody sees the warning
             view.warn_if_empty()
         return view
 
@@ -666,8 +666,8 @@ class Session:
     def check(self) -> dict[str, tuple[str, ...]]:
         """Recomputes every view from scratch, with independent code, and compares.
 
-        Up to 100,000 quads, the evaluator that defines the algebra recomputes; above that, a backend that did
-        not carry the view. Raises CheckFailed with the view and the rows that differ. With a store, all
+        Up to 100,000 quads, the evaluator that defines the algebra recomputes; above that, a backend other
+        than the view's own. Raises CheckFailed with the view and the rows that differ. With a store, all
         files, terms and history are verified first; StoreFailed names what is damaged.
 
         Returns what recomputed each view: `reference`, `live`, `duckdb` or `spark`.
@@ -692,8 +692,8 @@ class Session:
     def repair(self) -> list[str]:
         """Recomputes the views that `check` would find wrong, and those whose files are damaged or missing.
 
-        Verifies every file of the store, and compares every view like `check`; of views that are not held in
-        memory, also what they store, such as the totals of groups. The history of a recomputed view starts
+        Verifies every file of the store, and compares every view like `check`; for views that are not in
+        memory, also their stored state, such as the totals of groups. The history of a recomputed view starts
         now. Returns the names of these views. Quads and terms cannot be recomputed: an error names their
         damaged file.
         """
@@ -717,7 +717,7 @@ class Session:
     def quads_to_spark(self) -> Any:
         """Returns the quads as a Spark DataFrame of s, p, o, g: terms in N-Triples syntax, g null if unnamed.
 
-        Of a store, Spark's workers read the files.
+        With a store, Spark's workers read its files.
         """
         self.ensure_open()
         from sparqlive.engine.to_spark import quads_to_spark
@@ -729,7 +729,7 @@ class Session:
         return self._writer.reading()
 
     def capturing(self) -> AbstractContextManager[bool]:
-        """Context for a moment, in which the current epoch does not change; see `Writer.capturing`."""
+        """Short context in which the current epoch does not change; see `Writer.capturing`."""
         return self._writer.capturing()
 
     def __repr__(self) -> str:
