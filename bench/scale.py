@@ -1,6 +1,6 @@
 """Measures a store of orders: load, first computation, batches, check, compaction.
 
-By default the views are not held; with `--strategy auto --bulk spark --memory 8GB`, Spark does the bulk work
+By default the views stay in files; with `--strategy auto --bulk spark --memory 8GB`, Spark does the bulk work
 for views that are held.
 
 Prints a line per step: seconds, processor time (with that of Spark), and the anonymous memory of this process

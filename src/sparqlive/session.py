@@ -692,8 +692,8 @@ class Session:
     def repair(self) -> list[str]:
         """Recomputes the views that `check` would find wrong, and those whose files are damaged or missing.
 
-        Verifies every file of the store, and compares every view like `check`; for views that are not in
-        memory, also their stored state, such as the totals of groups. The history of a recomputed view starts
+        Verifies every file of the store, and compares every view like `check`; for views that stay in
+        files, also their stored state, such as the totals of groups. The history of a recomputed view starts
         now. Returns the names of these views. Quads and terms cannot be recomputed: an error names their
         damaged file.
         """

@@ -58,7 +58,7 @@ def quads_of(text: str) -> set[ox.Quad]:
 BY_WORKERS = replace(DEFAULT, worker_bytes=0, column_bytes=0)
 
 
-@pytest.fixture(params=[0, "1GB"][: times(1, 2)], ids=["unheld", "held"][: times(1, 2)])
+@pytest.fixture(params=[0, "1GB"][: times(1, 2)], ids=["in files", "held"][: times(1, 2)])
 def session(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[sparqlive.Session]:

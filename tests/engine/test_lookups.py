@@ -1,4 +1,4 @@
-"""Deltas of views that are not held read the rows that they meet, whatever the files look like."""
+"""Deltas of views that stay in files read the rows that they meet, whatever the files look like."""
 
 from __future__ import annotations
 

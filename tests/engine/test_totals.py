@@ -60,7 +60,7 @@ def stored_totals(session: sparqlive.Session) -> set[str]:
 
 @pytest.fixture
 def store(tmp_path: Path, small_files: None) -> Path:
-    """A store whose views are not held, with 40 entities in 5 groups."""
+    """A store whose views stay in files, with 40 entities in 5 groups."""
     with sparqlive.open(tmp_path / "store", memory=0) as session:
         session.apply(insert=quads(*range(40)))
         register(session)

@@ -168,7 +168,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("seed", range(times(2, 10)))
-@pytest.mark.parametrize("files", [False, True], ids=["mapped", "not held"])
+@pytest.mark.parametrize("files", [False, True], ids=["mapped", "in files"])
 def test_restarts(seed: int, files: bool, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """Sessions with and without memory, strategies, compactions, one after the other."""
     if files:

@@ -108,7 +108,7 @@ def test_many_graphs_in_one_row_group(
 
 @pytest.mark.usefixtures("in_files")
 def test_an_epoch_that_meets_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a view that is not held: the footers of all files that it opens are freed before it ends."""
+    """Of a view that stays in files: the footers of all files that it opens are freed before it ends."""
     monkeypatch.setattr(compaction, "ROWS_A_FILE", 25)
     monkeypatch.setattr(compaction, "SMALL", 5)
 

@@ -56,7 +56,7 @@ class FileBackend:
 _FEWEST_WORKERS = 2
 _WORKER_BYTES = 350_000_000
 """Peak memory of a process that reads a large file (12M triples of `bench.orders`)."""
-NOT_HELD = "the view is not held in memory"
+IN_FILES = "the view stays in files"
 Strategy = Literal["auto", "live", "duckdb", "spark", "rebuild"]
 BulkChoice = Literal["auto", "duckdb", "spark"]
 """Which bulk backends a session uses."""
@@ -105,7 +105,7 @@ class CarryResult:
 
 @dataclass
 class Outcome:
-    """What an epoch changes in contents that are not held."""
+    """What an epoch changes in contents that stay in files."""
 
     relations: dict[str, SavedRows] = field(default_factory=dict)
     """The deltas of all relations, by name."""
@@ -296,18 +296,18 @@ class Strategies:
             if way.name != "spark" or requested == "spark" or "duckdb" not in self.carriers:
                 raise failure from error
             strategy = "rebuild" if way.strategy == "rebuild" else "duckdb"
-            reason = f"{NOT_HELD}, and {failure}"
+            reason = f"{IN_FILES}, and {failure}"
             return work(FileBackend("duckdb", strategy, reason, self._duckdb_on_files))
 
     def _file_backend(self, requested: Strategy, quads: int, changes: int | None) -> tuple[str, str]:
         if requested in ("duckdb", "spark"):
-            return requested, f"{requested} was requested, and {NOT_HELD}."
+            return requested, f"{requested} was requested, and {IN_FILES}."
         if self.bulk != "auto":
-            return self.bulk, f"{NOT_HELD}, and the session uses {self.bulk}."
+            return self.bulk, f"{IN_FILES}, and the session uses {self.bulk}."
         most = self.tuning.spark_quads if changes is None else self.tuning.spark_rows
         if self.has_spark_setting and (quads if changes is None else changes) > most:
-            return "spark", f"{NOT_HELD}, and the work is large ({changes or quads:,} rows)."
-        return "duckdb", f"{NOT_HELD}, and DuckDB is the cheapest for work of this size."
+            return "spark", f"{IN_FILES}, and the work is large ({changes or quads:,} rows)."
+        return "duckdb", f"{IN_FILES}, and DuckDB is the cheapest for work of this size."
 
     def _duckdb_on_files(self, target: Target) -> Backend:
         from sparqlive.bulk.backends.duckdb import DuckDb
@@ -315,7 +315,7 @@ class Strategies:
         return DuckDb(memory=self._file_memory)
 
     def _spark_on_files(self, quads: int, target: Target) -> Backend:
-        _ensure_spark(f'. Or set bulk to "duckdb": {NOT_HELD}.')
+        _ensure_spark(f'. Or set bulk to "duckdb": {IN_FILES}.')
         from sparqlive.bulk.backends.spark.backend import SparkBackend
 
         return SparkBackend(self.spark_session(), scratch=target, quads=quads)

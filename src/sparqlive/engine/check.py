@@ -4,7 +4,7 @@ Up to `Tuning.reference_quads` quads, the reference evaluator recomputes each vi
 quads of the view's epoch. It shares no code with planning and maintenance, but works row by row. Above that,
 a backend that did not carry the view recomputes its plan: DuckDB if the view was last computed or carried
 live, the generated Python if DuckDB or Spark did it, and both if the store has no record. Of contents that
-are not held, a bulk backend also recomputes what their operators store: state, and totals of groups. It does
+stay in files, a bulk backend also recomputes what their operators store: state, and totals of groups. It does
 the same for contents that memory has no room to recompute, from what the store has of them. Invariant:
 checking changes nothing.
 """
@@ -55,8 +55,8 @@ def check(writer: Writer, union: bool) -> dict[str, tuple[str, ...]]:
     compare = _comparison(writer, union)
     used = {name: compare(view) for name, view in writer.views.by_name.items() if _is_kept(view)}
     if writer.quads.size <= writer.tuning.reference_quads:
-        for view, content in _unheld_contents(writer):
-            _check_unheld(view, content, writer)
+        for view, content in _file_contents(writer):
+            _check_file_view(view, content, writer)
     return used
 
 
@@ -86,8 +86,8 @@ def _comparison(writer: Writer, union: bool) -> Callable[[ViewState], tuple[str,
     return compare
 
 
-def _unheld_contents(writer: Writer) -> Iterator[tuple[ViewState, Materialization]]:
-    """Contents that are not held, each once, with a view that has them."""
+def _file_contents(writer: Writer) -> Iterator[tuple[ViewState, Materialization]]:
+    """Contents that stay in files, each once, with a view that has them."""
     seen: set[Materialization] = set()
     for view in writer.views.by_name.values():
         for content in view.content.stored_parts() if _is_kept(view) else ():
@@ -102,7 +102,7 @@ def wrong_relations(writer: Writer, union: bool, damaged: Set[str]) -> set[str]:
     Contents with a damaged relation are not compared.
     """
     found: set[str] = set()
-    for _, content in _unheld_contents(writer):
+    for _, content in _file_contents(writer):
         if damaged.isdisjoint(all_names(content)):
             found |= _differing(content, writer)[1].keys()
     compare = _comparison(writer, union)
@@ -151,7 +151,7 @@ def _check_by_backends(writer: Writer, view: ViewState) -> tuple[str, ...]:
         for content in view.content.stored_parts():
             stored = _in_store(view, content, writer)
             if stored is not None:
-                by.add(_check_unheld(view, stored, writer))
+                by.add(_check_file_view(view, stored, writer))
                 continue
             assert content.compiled is not None
             for evaluator in _EVALUATORS[content.compiled.evaluator]:
@@ -164,14 +164,14 @@ def _check_by_backends(writer: Writer, view: ViewState) -> tuple[str, ...]:
 
 
 def _in_store(view: ViewState, content: Materialization, writer: Writer) -> Materialization | None:
-    """The stored form of a content that is not held, or that memory has no room to hold twice."""
-    unheld, budget = writer.views.unheld, writer.budget
+    """The stored form of a content that stays in files, or that memory has no room to hold twice."""
+    file_views, budget = writer.views.file_views, writer.budget
     if not content.is_held:
         return content
-    is_stored = unheld is not None and not view.temporary and view.deferred is None
-    if unheld is None or not is_stored or budget.fits(0, budget.needed(content.plan, content.size()[0])):
+    is_stored = file_views is not None and not view.temporary and view.deferred is None
+    if file_views is None or not is_stored or budget.fits(0, budget.needed(content.plan, content.size()[0])):
         return None
-    return unheld.beside(content.plan)
+    return file_views.beside(content.plan)
 
 
 @contextmanager
@@ -211,7 +211,7 @@ def _check_content(view: ViewState, content: Materialization, writer: Writer, ev
         )
 
 
-def _check_unheld(view: ViewState, content: Materialization, writer: Writer) -> str:
+def _check_file_view(view: ViewState, content: Materialization, writer: Writer) -> str:
     """Compares in the store: a backend recomputes all relations, and joins them with the stored rows.
 
     Returns the backend's name.
@@ -243,11 +243,11 @@ def _differing(
     content: Materialization, writer: Writer
 ) -> tuple[str, Mapping[str, tuple[int, Mapping[Row, int]]]]:
     """The name of the backend that compares a content, and the relations that differ."""
-    assert writer.views.unheld is not None
-    unheld, strategies = writer.views.unheld, writer.strategies
+    assert writer.views.file_views is not None
+    file_views, strategies = writer.views.file_views, writer.strategies
     way = strategies.file_backend("auto", writer.quads.size)
     found: tuple[str, Mapping[str, tuple[int, Mapping[Row, int]]]] = strategies.by_files(
-        way, "auto", lambda way: (way.name, unheld.differing(content, way))
+        way, "auto", lambda way: (way.name, file_views.differing(content, way))
     )
     return found
 

@@ -171,7 +171,7 @@ class Persistence:
         """Makes an epoch durable: its changes, new terms, the deltas of all stored relations, and its notes.
 
         Relations of failed contents are deleted; they are recomputed when the store is next opened. `saved`
-        are deltas that a backend computed for contents that are not held.
+        are deltas that a backend computed for contents that stay in files.
         """
         inserted, files = inserts_of(changes), batch.files
         counts = (inserted, len(changes) - inserted) if files is None else (files.inserted, files.deleted)

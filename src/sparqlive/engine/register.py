@@ -230,8 +230,8 @@ class Registration:
         self, registry: PlanRegistry, planned: PlannedView, strategy: Strategy
     ) -> Iterator[Materialization]:
         """The content of a view; released if the block, which stores it, fails."""
-        unheld = self._views.unheld
-        if planned.by_files is None or unheld is None:
+        file_views = self._views.file_views
+        if planned.by_files is None or file_views is None:
             content = self._content(registry, planned, strategy)
             content.reserve(planned.needed_bytes)
             try:
@@ -241,15 +241,15 @@ class Registration:
                 raise
             return
         by_files, for_live = self._by_files(strategy), not planned.stays
-        with unheld.computed(planned.kept, by_files, planned.by_files, for_live=for_live) as content:
+        with file_views.computed(planned.kept, by_files, planned.by_files, for_live=for_live) as content:
             yield content
 
     def _mapped(self, registry: PlanRegistry, content: Materialization) -> Materialization:
         """A content that was computed from files to files, and is carried in this process from now on."""
-        persistence, unheld = self._writer.persistence, self._views.unheld
-        assert persistence is not None and unheld is not None
+        persistence, file_views = self._writer.persistence, self._views.file_views
+        assert persistence is not None and file_views is not None
         mapped = registry.keep(content.plan, persistence.saved)
-        mapped.computed_by(next((part.carried for part in unheld.singles(content)), None))
+        mapped.computed_by(next((part.carried for part in file_views.singles(content)), None))
         return mapped
 
     def _by_files(self, strategy: Strategy) -> Callable[[Callable[[FileBackend], None]], None]:
@@ -264,10 +264,10 @@ class Registration:
         This holds only if Spark does the work, so that its driver need not read what it carries, or if the
         files are not on this machine. Any other content is mapped, and needs memory only for its changes.
         """
-        persistence, unheld = self._writer.persistence, self._views.unheld
-        if persistence is None or unheld is None:
+        persistence, file_views = self._writer.persistence, self._views.file_views
+        if persistence is None or file_views is None:
             return False
-        is_known = any(unheld.known(part) for part in (kept, *independent_parts(kept)))
+        is_known = any(file_views.known(part) for part in (kept, *independent_parts(kept)))
         is_spark = strategy == "spark" or self._writer.strategies.bulk == "spark"
         return is_known or is_spark or not persistence.store.is_local
 
@@ -275,11 +275,11 @@ class Registration:
         self, kept: Operator, strategy: Strategy, stored_rows: int | None = None
     ) -> tuple[int, str | None]:
         """The memory that a content needs to be computed or held, and why it has no room; None if it has."""
-        unheld, budget = self._views.unheld, self._writer.budget
-        if unheld is None or not self._may_compute_by_files(kept):
+        file_views, budget = self._views.file_views, self._writer.budget
+        if file_views is None or not self._may_compute_by_files(kept):
             return 0, None
-        if any(unheld.known(part) for part in (kept, *independent_parts(kept))):
-            return 0, "its content is not held in memory already"
+        if any(file_views.known(part) for part in (kept, *independent_parts(kept))):
+            return 0, "its content already stays in files"
         if strategy == "spark":
             return 0, "spark was requested"
         needed = budget.needed(kept, stored_rows)
@@ -297,7 +297,7 @@ class Registration:
     def _may_compute_by_files(self, kept: Operator) -> bool:
         """Whether the session has a store, and holds no part of a content: a relation has one writer."""
         is_known = self._views.registry.is_known
-        return self._views.unheld is not None and not any(map(is_known, (kept, *independent_parts(kept))))
+        return self._views.file_views is not None and not any(map(is_known, (kept, *independent_parts(kept))))
 
     def _content(self, registry: PlanRegistry, planned: PlannedView, strategy: Strategy) -> Materialization:
         """The content of a view: computed without the lock and brought up to date, or else computed now."""
@@ -413,7 +413,7 @@ class Registration:
             for view in stale:
                 self._views.release_content(view)
             held = [view for view in stale if view.content.is_held]
-            unheld = [view for view in stale if not view.content.is_held]
+            in_files = [view for view in stale if not view.content.is_held]
             recomputed = [view for view in held if not self._repaired_by_files(persistence, view, damaged)]
             for view in recomputed:
                 if view.deferred is not None and not view.deferred.agrees():
@@ -423,21 +423,21 @@ class Registration:
             for view in recomputed:
                 view.history.move_to_store()
                 view.history.begin(self._saved(persistence, view, damaged))
-            if unheld:
+            if in_files:
                 assert persistence is not None
-                self._repair_in_store(persistence, unheld, damaged)
+                self._repair_in_store(persistence, in_files, damaged)
             return [view.name for view in stale]
 
     def _repaired_by_files(self, persistence: Persistence | None, view: ViewState, damaged: Set[str]) -> bool:
         """Computes a held content again from files to files, if memory has no room for it."""
-        kept, unheld = rewrite(kept_of(view.plan)), self._views.unheld
-        if persistence is None or unheld is None or view.temporary or view.deferred is not None:
+        kept, file_views = rewrite(kept_of(view.plan)), self._views.file_views
+        if persistence is None or file_views is None or view.temporary or view.deferred is not None:
             return False
         _, why = self._why_by_files(kept, "auto")
         if why is None:
             return False
         persistence.forget(damaged & all_names(view.content), [view.name])
-        with unheld.computed(kept, self._by_files("auto"), why, for_live=True) as content:
+        with file_views.computed(kept, self._by_files("auto"), why, for_live=True) as content:
             since = persistence.save(view.name, content, self._writer.epoch)
             self._views.give(view, self._mapped(self._views.registry, content))
         view.history.move_to_store()
@@ -455,7 +455,7 @@ class Registration:
     def _repair_in_store(
         self, persistence: Persistence, views: Sequence[ViewState], damaged: Set[str]
     ) -> None:
-        """Recomputes damaged relations of contents that are not held; if this fails, opening tries again."""
+        """Recomputes damaged relations of contents that stay in files; if this fails, opening tries again."""
         lost = {view: damaged & all_names(view.content) for view in views}
         without_history = [view for view in views if not all(map(is_of_totals, lost[view]))]
         persistence.forget(set[str]().union(*lost.values()), [view.name for view in without_history])
@@ -463,7 +463,7 @@ class Registration:
             view.history.begin(self._writer.epoch)
         for view in views:
             kept, why = rewrite(kept_of(view.plan)), view.content.why
-            content, since = self._unheld_content(persistence, view.name, kept, view.history.since, why)
+            content, since = self._file_content(persistence, view.name, kept, view.history.since, why)
             self._views.give(view, content)
             view.history.move_to_store()
             view.history.begin(since)
@@ -490,7 +490,7 @@ class Registration:
         kept = rewrite(kept_of(plan))
         needed, why = self._stays_in_store(kept) if deferred is None else (0, None)
         if why is not None:
-            content, since = self._unheld_content(persistence, name, kept, since, why)
+            content, since = self._file_content(persistence, name, kept, since, why)
         else:
             content = self._stored_content(persistence, name, kept, deferred)
             content.reserve(needed)
@@ -528,33 +528,33 @@ class Registration:
         return content
 
     def _stays_in_store(self, kept: Operator) -> tuple[int, str | None]:
-        """The memory that a stored view needs, and why it is not held; None if it is.
+        """The memory that a stored view needs, and why it stays in files; None if it does not.
 
         A reader computes nothing that the store lacks.
         """
-        unheld = self._views.unheld
-        if unheld is None or (self._writer.read_only and not unheld.is_stored(kept)):
+        file_views = self._views.file_views
+        if file_views is None or (self._writer.read_only and not file_views.is_stored(kept)):
             return 0, None
         if not self._may_stay(kept, "auto"):
             return 0, None
-        return self._why_by_files(kept, "auto", unheld.stored_rows(kept))
+        return self._why_by_files(kept, "auto", file_views.stored_rows(kept))
 
-    def _unheld_content(
+    def _file_content(
         self, persistence: Persistence, name: str, kept: Operator, since: int, why: str
     ) -> tuple[Materialization, int]:
-        """The content of a stored view that is not held, and the epoch at which its history starts.
+        """The content of a stored view that stays in files, and the epoch at which its history starts.
 
         What held contents do not store, because an operator's state has it, is computed now.
         """
-        unheld = self._views.unheld
-        assert unheld is not None
-        if unheld.is_stored(kept):
-            content = unheld.keep(kept, why)
+        file_views = self._views.file_views
+        assert file_views is not None
+        if file_views.is_stored(kept):
+            content = file_views.keep(kept, why)
             if self._writer.read_only or not persistence.is_beyond(content, self._writer.epoch):
                 return content, since
-            unheld.release(content)
+            file_views.release(content)
             persistence.forget(all_names(content) & persistence.store.catalog.relations(), [name])
-        with unheld.computed(kept, self._by_files("auto"), why) as content:
+        with file_views.computed(kept, self._by_files("auto"), why) as content:
             return content, persistence.save(name, content, self._writer.epoch, since=since)
 
     def follow(self, persistence: Persistence) -> None:
@@ -576,8 +576,8 @@ class Registration:
                 registry = views.registry if view.deferred is None else view.deferred.registry
                 kept = rewrite(kept_of(view.plan))
                 needed, why = self._stays_in_store(kept) if view.deferred is None else (0, None)
-                if why is not None and views.unheld is not None:
-                    content = views.unheld.keep(kept, why)
+                if why is not None and views.file_views is not None:
+                    content = views.file_views.keep(kept, why)
                 else:
                     content = registry.keep(kept, persistence.saved)
                     content.reserve(needed)

@@ -333,15 +333,15 @@ class View(Readable):
             return [Cost(at, to, spent.times, spent.rows, spent.seconds) for at, to, spent in costs]
 
     def _choice_lines(self) -> list[str]:
-        """Why the view is not held, and the last epoch with a choice: how it was carried, and why."""
+        """Why the view stays in files, and the last epoch with a choice: how it was carried, and why."""
         content = self._state.content
-        held = [f"not held in memory: {content.why}"] if content.why else []
+        in_files = [f"stays in files: {content.why}"] if content.why else []
         if self._state.choice is None:
             small = "every epoch was small and was carried live"
-            return [*held, f"none yet: {small if content.is_held else 'no epoch has changed it'}"]
+            return [*in_files, f"none yet: {small if content.is_held else 'no epoch has changed it'}"]
         epoch, choice = self._state.choice
         return [
-            *held,
+            *in_files,
             f"epoch {epoch}: {choice.strategy}, in {choice.seconds:.3g} s",
             choice.reason,
         ]

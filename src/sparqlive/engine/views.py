@@ -30,7 +30,7 @@ from sparqlive.sparql.syntax import parse_query
 from sparqlive.zset.relation import Row
 
 if TYPE_CHECKING:
-    from sparqlive.engine.unheld import Unheld
+    from sparqlive.engine.file_views import FileViews
 
 Entry: TypeAlias = tuple[str, str, str | None, int, str]
 """A view as a store lists it: name, text, base, first epoch of its history, refresh setting."""
@@ -44,7 +44,7 @@ class Views(Mapping[str, View]):
         """Keeps the contents that follow every epoch."""
         self.temporary = TemporaryViews(quads, terms)
         self.limits = Limits()
-        self.unheld: Unheld | None = None
+        self.file_views: FileViews | None = None
         """Keeps the contents that stay in the store, if there is one."""
         self.by_name: dict[str, ViewState] = {}
         self.readers: dict[Materialization, list[ViewState]] = {}
@@ -86,9 +86,9 @@ class Views(Mapping[str, View]):
 
     # Contents
 
-    def attach(self, unheld: Unheld) -> None:
+    def attach(self, file_views: FileViews) -> None:
         """Sets what keeps the contents that stay in the store."""
-        self.unheld = unheld
+        self.file_views = file_views
 
     def add(self, view: ViewState) -> None:
         if (known := self.by_name.get(view.name)) is not None:
@@ -130,12 +130,12 @@ class Views(Mapping[str, View]):
         self.keeper_of(view).release(view.content)
         return True
 
-    def keeper_of(self, view: ViewState) -> PlanRegistry | Unheld:
+    def keeper_of(self, view: ViewState) -> PlanRegistry | FileViews:
         if view.temporary:
             return self.temporary.registry
         if not view.content.is_held:
-            assert self.unheld is not None
-            return self.unheld
+            assert self.file_views is not None
+            return self.file_views
         return self.registry if view.deferred is None else view.deferred.registry
 
     def standing(self, form: str, wanted: Spelling, epoch: int) -> ViewState | None:

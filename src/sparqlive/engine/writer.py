@@ -109,9 +109,9 @@ class Writer:
 
     def keep_in_store(self, persistence: Persistence) -> None:
         """Allows contents that stay in a store, from now on."""
-        from sparqlive.engine.unheld import Unheld  # imported late because it is slow to import
+        from sparqlive.engine.file_views import FileViews  # imported late because it is slow to import
 
-        self.views.attach(Unheld(persistence, self.quads, self.terms))
+        self.views.attach(FileViews(persistence, self.quads, self.terms))
 
     def used_bytes(self) -> int:
         """The memory of what sources assert, of held contents, and of the quads that they read."""
@@ -218,15 +218,15 @@ class Writer:
                     of_temporary = temporary.carry(len(changes), self.strategies)
                     results = {**results, **of_temporary.deltas}
                     failed = {**failed, **of_temporary.failed}
-                if files is None and not self.views.unheld:
+                if files is None and not self.views.file_views:
                     self._save(number, changes, batch, carried, NO_OUTCOME)
             finally:
                 with self._capturing:
                     self._is_carrying = False
-            if self.views.unheld:
-                with self._carry_unheld(changes, batch, carried) as unheld:
-                    results = {**results, **unheld.deltas}
-                    self._save(number, changes, batch, carried, unheld)
+            if self.views.file_views:
+                with self._carry_file_views(changes, batch, carried) as outcome:
+                    results = {**results, **outcome.deltas}
+                    self._save(number, changes, batch, carried, outcome)
             elif files is not None:
                 self._save(number, changes, batch, carried, NO_OUTCOME)
         except BaseException:
@@ -256,20 +256,20 @@ class Writer:
         self.net_changes.forget()
 
     @contextmanager
-    def _carry_unheld(
+    def _carry_file_views(
         self, changes: Sequence[Change], batch: Batch, carried: CarryResult
     ) -> Iterator[Outcome]:
         """Carries an epoch to the contents that stay in the store; their files exist during the block."""
         from sparqlive.bulk.in_store import Changes
-        from sparqlive.engine.unheld import changes_in
+        from sparqlive.engine.file_views import changes_in
 
         given = Changes.given(changes) if batch.files is None else changes_in(batch.files)
-        unheld, number, strategy = self.views.unheld, self.epoch + 1, batch.strategy
-        assert unheld is not None
+        file_views, number, strategy = self.views.file_views, self.epoch + 1, batch.strategy
+        assert file_views is not None
         way = self.strategies.file_backend(strategy, self.quads.size, given.count)
-        with unheld.attempt() as folder:
+        with file_views.attempt() as folder:
             outcome = self.strategies.by_files(
-                way, strategy, lambda way: unheld.carry(number, given, way, folder)
+                way, strategy, lambda way: file_views.carry(number, given, way, folder)
             )
             carried.choices.update(outcome.choices)
             yield outcome
@@ -280,7 +280,7 @@ class Writer:
         changes: Sequence[Change],
         batch: Batch,
         carried: CarryResult,
-        unheld: Outcome,
+        outcome: Outcome,
     ) -> None:
         """Makes the current epoch durable before it becomes visible."""
         if self.persistence is not None:
@@ -291,7 +291,7 @@ class Writer:
                 deltas.update({deferred.relation: (4, unseen) for deferred in self.views.later.values()})
             deltas.update(self.assertions.staged())
             strategy, failed = carried.summary(), carried.failed
-            self.persistence.commit(number, changes, deltas, strategy, note, batch, failed, unheld.relations)
+            self.persistence.commit(number, changes, deltas, strategy, note, batch, failed, outcome.relations)
         elif batch.number is not None:
             self._committed_batches.add(batch.number)
 

@@ -1,10 +1,10 @@
-"""Contents of Spark and of remote stores: their rows, and what their operators store, stay in the store.
+"""Keeps the contents of views that stay in files, for Spark and for remote stores.
 
-Contents of a store on this machine are mapped instead; they are only computed here, if memory has no room for
-that. A bulk backend carries all others from file to file: it reads quads, terms and stored
-rows where they are, and writes deltas and first contents as files. Owns which plans have such a content.
+A bulk backend carries these contents from files to files: it reads quads, terms and stored rows in place, and
+writes deltas and first contents as files. Contents of a store on this machine are mapped into memory instead;
+if memory does not suffice to compute one, it is computed here first. Owns the contents that stay in files.
 Invariant: a content belongs to the last committed epoch, and all of its relations are in the store under the
-names that they would have if it were held; so it can become held, and vice versa.
+names that they have for a view in memory, so a view can change from one form to the other.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from sparqlive.bulk import stored_totals
 from sparqlive.bulk.in_store import NO_CHANGES, Changes, InStore, StoreTerms
 from sparqlive.bulk.stored_rows import StoredRelation
-from sparqlive.engine.carry import NOT_HELD, Choice, FileBackend, Outcome
+from sparqlive.engine.carry import IN_FILES, Choice, FileBackend, Outcome
 from sparqlive.live.compiled_plan import key_of, names_of_totals, state_name
 from sparqlive.live.compiler import Compiler
 from sparqlive.live.materialization import Materialization, Product
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from sparqlive.engine.persistence import Persistence
 
 
-class UnheldContent(Materialization):
-    """The content of a plan in the store. `first`: its relations before they are stored."""
+class FileContent(Materialization):
+    """The content of a plan that stays in files. `first`: its relations before they are stored."""
 
     is_held = False
 
@@ -133,8 +133,8 @@ class UnheldContent(Materialization):
         return {}
 
 
-class Unheld:
-    """The contents that are not held, by plan."""
+class FileViews:
+    """The contents that stay in files, by plan."""
 
     def __init__(self, persistence: Persistence, quads: Quads, terms: Terms) -> None:
         self._persistence = persistence
@@ -153,7 +153,7 @@ class Unheld:
     def keep(self, plan: op.Operator, why: str = "") -> Materialization:
         """Returns the content of a plan; `release` gives it back. A new one is computed by `compute`.
 
-        `why` says why it is not held.
+        `why` says why it stays in files.
         """
         content = self._contents.get(plan)
         if content is None:
@@ -161,7 +161,7 @@ class Unheld:
             if len(parts) > 1:
                 content = Product(plan, [self.keep(part, why) for part in parts])
             else:
-                content = UnheldContent(plan, self._terms, self._persistence, why)
+                content = FileContent(plan, self._terms, self._persistence, why)
             self._contents[plan] = content
         content.take()
         return content
@@ -176,12 +176,12 @@ class Unheld:
                 part.products.remove(content)
                 self.release(part)
 
-    def _singles(self) -> list[UnheldContent]:
-        return [content for content in self._contents.values() if isinstance(content, UnheldContent)]
+    def _singles(self) -> list[FileContent]:
+        return [content for content in self._contents.values() if isinstance(content, FileContent)]
 
-    def singles(self, content: Materialization) -> Iterator[UnheldContent]:
+    def singles(self, content: Materialization) -> Iterator[FileContent]:
         """The parts of a content that is kept here."""
-        return (part for part in content.stored_parts() if isinstance(part, UnheldContent))
+        return (part for part in content.stored_parts() if isinstance(part, FileContent))
 
     # Computing
 
@@ -211,9 +211,9 @@ class Unheld:
         self._store.place.make(folder)
         return folder
 
-    def beside(self, plan: op.Operator) -> UnheldContent:
+    def beside(self, plan: op.Operator) -> FileContent:
         """The stored part of a held content, for comparison."""
-        return UnheldContent(plan, self._terms, self._persistence, "")
+        return FileContent(plan, self._terms, self._persistence, "")
 
     def stored_rows(self, plan: op.Operator) -> int:
         """The approximate number of rows in the stored relations of a plan."""
@@ -267,7 +267,7 @@ class Unheld:
     def _compute(self, content: Materialization, way: FileBackend, target: Target) -> None:
         in_store = self._in_store(way, target)
         for part in content.stored_parts():
-            assert isinstance(part, UnheldContent)
+            assert isinstance(part, FileContent)
             if part.first or (part.users > 1 and self._persistence.has(part)):
                 continue
             known: dict[op.Operator, Saved] = {}
@@ -309,7 +309,7 @@ class Unheld:
                 outcome.deltas[content] = rows_of_saved(self._store.place, outcome.relations[content.name])
                 seconds = time.perf_counter() - begun
                 reason = (
-                    way.reason.replace(NOT_HELD, f"{NOT_HELD} ({content.why})") if content.why else way.reason
+                    way.reason.replace(IN_FILES, f"{IN_FILES} ({content.why})") if content.why else way.reason
                 )
                 outcome.choices[content] = Choice(way.strategy, seconds, reason)
                 content.carried = way.strategy
@@ -328,7 +328,7 @@ class Unheld:
             weights = np.fromiter(rows.values(), np.int64, len(rows))
             outcome.relations[product.name] = sorted_rows(columns, weights)
 
-    def _carried(self, in_store: InStore, content: UnheldContent) -> dict[str, Saved]:
+    def _carried(self, in_store: InStore, content: FileContent) -> dict[str, Saved]:
         """By the delta rules: the operators' state first, which the operators above read."""
         kept: dict[op.Keeping, StoredRelation] = {}
         totals: dict[op.Group, StoredRelation] = {}
@@ -348,7 +348,7 @@ class Unheld:
         found[content.name] = in_store.delta(content.stored_plan, content.name, kept, known, totals)
         return found
 
-    def _rebuilt(self, in_store: InStore, content: UnheldContent) -> dict[str, Saved]:
+    def _rebuilt(self, in_store: InStore, content: FileContent) -> dict[str, Saved]:
         """From scratch: the rows that the store lacks, and those that it should not have."""
         found: dict[str, Saved] = {}
 
@@ -376,7 +376,7 @@ class Unheld:
 
         For each: how many rows are missing or (with negative weights) superfluous, and the first of them.
         """
-        assert isinstance(content, UnheldContent)
+        assert isinstance(content, FileContent)
         with self._store.scratch() as target, self._data.staging(only_here=True):
             found = self._rebuilt(self._in_store(way, target), content)
             return {

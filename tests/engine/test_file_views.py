@@ -1,4 +1,4 @@
-"""Views that are not held in memory: when, why, and how they are read."""
+"""Views that stay in files in memory: when, why, and how they are read."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_the_choice_says_why(session: sparqlive.Session) -> None:
     session.view("view", QUERY)
     epoch = session.apply(insert=edges(50, 51))
     assert epoch.strategy == "duckdb"
-    assert "not held in memory" in epoch.choices["view"].reason
-    assert "not held in memory" in session.views["view"].explain()
+    assert "stays in files" in epoch.choices["view"].reason
+    assert "stays in files" in session.views["view"].explain()
     assert session.views["view"].stats()["strategy"] == "duckdb"
 
 
