@@ -96,7 +96,7 @@ def tables_of(reader: Reader, scope: Scope, predicate: int | None, after: bool) 
 def _table(
     part: PartReader, scope: Scope, columns: Sequence[Column], deleted: Sequence[Column] = ()
 ) -> Iterator[PairTable]:
-    """The quads of a part as a table; none if the scope covers none of them."""
+    """Yields the quads of a part as a table, unless the scope covers none of them."""
     subjects, objects, *graphs = columns
     gone = deleted if deleted and len(deleted[0]) else None
     if part.graph is not None and part.is_single:
@@ -133,26 +133,26 @@ def _changes_of(part: PartReader, base: Base) -> tuple[Sequence[Column], Column]
 def sorted_run(parts: Iterable[PartReader], order: WholeOrder) -> Run:
     """The quads of all parts in an order, as one run."""
     runs = ((part, part.forward.run_before()) for part in parts)
-    found = ((part, run.columns, _NO_COLUMN) for part, run in runs if run is not None)
-    return Run.sort(_as_quads(found, order)[:4])
+    columns_by_part = ((part, run.columns, _NO_COLUMN) for part, run in runs if run is not None)
+    return Run.sort(_as_quads(columns_by_part, order)[:4])
 
 
 def _as_quads(
     parts: Iterable[tuple[PartReader, Sequence[Column], Column]], order: WholeOrder
 ) -> list[Column]:
     """Converts columns of parts, with or without graphs, to columns of quads in an order, and weights."""
-    found = [(part, columns, weights) for part, columns, weights in parts if len(columns[0])]
-    sizes = [len(columns[0]) for _, columns, _ in found]
-    graphs = np.repeat(np.array([part.graph or 0 for part, _, _ in found], np.int64), sizes)
+    nonempty = [(part, columns, weights) for part, columns, weights in parts if len(columns[0])]
+    sizes = [len(columns[0]) for _, columns, _ in nonempty]
+    graphs = np.repeat(np.array([part.graph or 0 for part, _, _ in nonempty], np.int64), sizes)
     ends = accumulate(sizes)
-    for (_, columns, _), size, end in zip(found, sizes, ends, strict=True):
+    for (_, columns, _), size, end in zip(nonempty, sizes, ends, strict=True):
         if len(columns) == 3:
             graphs[end - size : end] = columns[2]
     quad = [
-        np.concatenate([columns[0] for _, columns, _ in found] or [_NO_COLUMN]),
-        np.repeat(np.array([part.predicate for part, _, _ in found], np.int64), sizes),
-        np.concatenate([columns[1] for _, columns, _ in found] or [_NO_COLUMN]),
+        np.concatenate([columns[0] for _, columns, _ in nonempty] or [_NO_COLUMN]),
+        np.repeat(np.array([part.predicate for part, _, _ in nonempty], np.int64), sizes),
+        np.concatenate([columns[1] for _, columns, _ in nonempty] or [_NO_COLUMN]),
         graphs,
     ]
-    weights = np.concatenate([weights for _, _, weights in found] or [_NO_COLUMN])
+    weights = np.concatenate([weights for _, _, weights in nonempty] or [_NO_COLUMN])
     return [*(quad[i] for i in POSITIONS[order]), weights]

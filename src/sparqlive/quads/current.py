@@ -100,22 +100,22 @@ class Quads:
         """The quads of a predicate, if there may be any."""
         if self._load is not None:
             self._read()
-        found = self._parts.get(predicate)
-        if found is None and self.base.has(predicate):
-            found = self.made_part(predicate)
-        return found
+        part = self._parts.get(predicate)
+        if part is None and self.base.has(predicate):
+            part = self.made_part(predicate)
+        return part
 
     def made_part(self, predicate: int) -> Part:
         """The quads of a predicate, which may have none."""
         if self._load is not None:
             self._read()
-        found = self._parts.get(predicate)
-        if found is None:
+        part = self._parts.get(predicate)
+        if part is None:
             with self.snapshot_lock:
-                found = self._parts.get(predicate)
-                if found is None:
-                    found = self._parts[predicate] = Part(predicate, self.base, self.tuning)
-        return found
+                part = self._parts.get(predicate)
+                if part is None:
+                    part = self._parts[predicate] = Part(predicate, self.base, self.tuning)
+        return part
 
     def predicates(self) -> list[int]:
         """The predicates that have, or had, quads."""
@@ -128,8 +128,8 @@ class Quads:
     def parts(self) -> Iterator[Part]:
         """The quads of each predicate."""
         for name in self.predicates():
-            found = self._parts.get(name)
-            yield Part(name, self.base, self.tuning) if found is None else found
+            part = self._parts.get(name)
+            yield Part(name, self.base, self.tuning) if part is None else part
 
     def live_part(self, predicate: int) -> Part | None:
         """The quads of a predicate, if they changed or plans read them."""
@@ -166,12 +166,12 @@ class Quads:
 
     def ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
         """All quads in an order, with the first positions as the key; created at the first call."""
-        found = self._orders.get((order, key_length))
-        if found is None:
+        relation = self._orders.get((order, key_length))
+        if relation is None:
             with self.snapshot_lock:
-                found = self._orders.get((order, key_length)) or self._ordered(order, key_length)
-                self._orders[order, key_length] = found
-        return found
+                relation = self._orders.get((order, key_length)) or self._ordered(order, key_length)
+                self._orders[order, key_length] = relation
+        return relation
 
     def _ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
         if self._load is not None:
@@ -265,11 +265,11 @@ class Quads:
 
     def _given(self, is_inverse: bool, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
         key = "inverse" if is_inverse else "pairs", graph, predicate
-        found: KeyedRelation | MergedPairs | None = self._readers.get(key)
-        if found is None:
+        reader: KeyedRelation | MergedPairs | None = self._readers.get(key)
+        if reader is None:
             with self.snapshot_lock:
-                found = self._readers[key] = self._pairs(is_inverse, graph, predicate)
-        return found
+                reader = self._readers[key] = self._pairs(is_inverse, graph, predicate)
+        return reader
 
     def _pairs(self, is_inverse: bool, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
         part = self.made_part(predicate)
@@ -290,8 +290,8 @@ class Quads:
 
     def _passed(self, graph: int | Scope, predicate: int, *, is_inverse: bool) -> MergedPairs:
         key = graph, predicate, is_inverse
-        found = self._passing.get(key)
-        if found is None or self._parts.get(predicate) is not found.part:
+        reader = self._passing.get(key)
+        if reader is None or self._parts.get(predicate) is not reader.part:
             if len(self._passing) >= 1024:
                 self._passing = {}
             part = self._parts.get(predicate)
@@ -299,35 +299,35 @@ class Quads:
                 self.part(predicate)
                 part = self._parts.get(predicate) or Part(predicate, self.base, self.tuning)
             if isinstance(graph, Scope):
-                found = MergedPairs(self, part, graph, is_inverse)
+                reader = MergedPairs(self, part, graph, is_inverse)
             else:
-                found = OneGraphPairs(self, part, Scope("one", frozenset({graph})), is_inverse)
-            self._passing[key] = found
-        return found
+                reader = OneGraphPairs(self, part, Scope("one", frozenset({graph})), is_inverse)
+            self._passing[key] = reader
+        return reader
 
     def index(self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int) -> Lookup:
         """The scope's quads (of one predicate if given) as rows in the given order of positions."""
         key = "index", scope, predicate, order, key_length
-        found: Lookup | None = self._readers.get(key)
-        if found is None:
+        lookup: Lookup | None = self._readers.get(key)
+        if lookup is None:
             if predicate is not None:
                 self.made_part(predicate).is_read = True
-            found = self._readers[key] = Lookup(self, scope, predicate, order, key_length)
-        return found
+            lookup = self._readers[key] = Lookup(self, scope, predicate, order, key_length)
+        return lookup
 
     def nodes(self, scope: Scope) -> Nodes:
         """Subjects and objects: node (→ graph, for named graphs)."""
-        found: Nodes | None = self._readers.get(("nodes", scope))
-        if found is None:
-            found = self._readers["nodes", scope] = Nodes(self, scope)
-        return found
+        nodes: Nodes | None = self._readers.get(("nodes", scope))
+        if nodes is None:
+            nodes = self._readers["nodes", scope] = Nodes(self, scope)
+        return nodes
 
     def names(self, scope: Scope) -> GraphNames:
         """The names of graphs that have a quad, as keys without values."""
-        found: GraphNames | None = self._readers.get(("names", scope))
-        if found is None:
-            found = self._readers["names", scope] = GraphNames(self, scope)
-        return found
+        names: GraphNames | None = self._readers.get(("names", scope))
+        if names is None:
+            names = self._readers["names", scope] = GraphNames(self, scope)
+        return names
 
     def delta(self, kind: Kind, scope: Scope) -> Delta:
         """The nodes or names that the staged batch adds to a scope or removes from it."""
@@ -479,19 +479,19 @@ class Quads:
 
     def _merged(self, scope: Scope, changes: Sequence[Change]) -> list[Change]:
         """The sign changes of a merged graph that follow from changes of its graphs."""
-        found: list[Change] = []
+        merged: list[Change] = []
         several: dict[tuple[int, int, int], None] = {}
         for subject, predicate, object_, _, weight in changes:
             if self._parts[predicate].is_single:
-                found.append((subject, predicate, object_, 0, weight))
+                merged.append((subject, predicate, object_, 0, weight))
             else:
                 several[subject, predicate, object_] = None
         for subject, predicate, object_ in several:
             pairs = MergedPairs(self, self._parts[predicate], scope)
             sign = pairs.has_after(subject, object_) - pairs.has_before(subject, object_)
             if sign:
-                found.append((subject, predicate, object_, 0, sign))
-        return found
+                merged.append((subject, predicate, object_, 0, sign))
+        return merged
 
     def commit(self) -> None:
         with self.snapshot_lock:

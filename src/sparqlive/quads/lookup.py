@@ -109,14 +109,14 @@ class Lookup:
         graph = part.graph if part.is_single and self._scope.kind != "merged" else own_graph(self._scope)
         if not part.is_single:
             columns = columns_of(part, self._scope)
-            found: Iterator[Sequence[Column]] = (
+            pieces: Iterator[Sequence[Column]] = (
                 [column[piece] for column in columns] for piece in growing(0, len(columns[0]))
             )
         elif part.graph is not None and self._scope.covers(part.graph):
-            found = pieces_of(part.forward)
+            pieces = pieces_of(part.forward)
         else:
             return
-        for subjects, objects, *others in found:
+        for subjects, objects, *others in pieces:
             length = len(subjects)
             graphs = others[0] if others else np.full(length, 0 if graph is None else graph)
             quad = (subjects, np.full(length, part.predicate), objects, graphs)
@@ -193,14 +193,14 @@ def quads_with(reader: Reader, scope: Scope, known: Mapping[int, int], after: bo
         elif scope.covers(graph):
             yield from _of_graph(reader, graph, known.get(PREDICATE), after)
         return
-    found = unmerged(reader, known, graph, after)
+    quads = unmerged(reader, known, graph, after)
     if scope.kind != "merged":
         yield from (
-            found if graph is not None and scope.kind == "one" else (q for q in found if scope.covers(q[3]))
+            quads if graph is not None and scope.kind == "one" else (q for q in quads if scope.covers(q[3]))
         )
         return
     graphs, seen = scope.graphs, set[tuple[int, int, int]]()
-    for subject, predicate, object_, name in found:
+    for subject, predicate, object_, name in quads:
         if (graphs is None or name in graphs) and (subject, predicate, object_) not in seen:
             seen.add((subject, predicate, object_))
             yield subject, predicate, object_, 0
@@ -276,8 +276,8 @@ def unmerged(reader: Reader, known: Mapping[int, int], graph: int | None, after:
         for part in reader.parts():
             yield from _in_part(reader, part, subject, object_, graph, after)
     else:
-        found = _in_orders(reader, subject, object_, after)
-        yield from found if graph is None else (quad for quad in found if quad[3] == graph)
+        quads = _in_orders(reader, subject, object_, after)
+        yield from quads if graph is None else (quad for quad in quads if quad[3] == graph)
 
 
 def _in_orders(reader: Reader, subject: int | None, object_: int | None, after: bool) -> Iterator[Quad]:

@@ -43,18 +43,18 @@ class MergedPairs:
     def before(self, key: int) -> Iterable[int] | None:
         if self._has_others(key):
             return self._of_each_graph(key, after=False)
-        found = self.relation.before(key)
+        values = self.relation.before(key)
         if self.part.is_single:
-            return found if found is None or self._covers_all() else None
-        return None if found is None else self._merged(found)
+            return values if values is None or self._covers_all() else None
+        return None if values is None else self._merged(values)
 
     def after(self, key: int) -> Iterable[int] | None:
         if self._has_others(key):
             return self._of_each_graph(key, after=True)
-        found = self.relation.after(key)
+        values = self.relation.after(key)
         if self.part.is_single:
-            return found if found is None or self._covers_all() else None
-        return None if found is None else self._merged(found)
+            return values if values is None or self._covers_all() else None
+        return None if values is None else self._merged(values)
 
     def _has_others(self, key: int) -> bool:
         """Whether a key has so many rows that looking it up in each graph is faster."""
@@ -66,10 +66,10 @@ class MergedPairs:
     def _of_each_graph(self, key: int, *, after: bool) -> dict[int, None] | None:
         relation = self._reader.ordered("gpos" if self._is_inverse else "gpso", 3)
         read, predicate = relation.after if after else relation.before, self.part.predicate
-        found: dict[int, None] = {}
+        values: dict[int, None] = {}
         for graph in self._scope.graphs or ():
-            found.update(dict.fromkeys(read((graph, predicate, key)) or ()))
-        return found or None
+            values.update(dict.fromkeys(read((graph, predicate, key)) or ()))
+        return values or None
 
     def _merged(self, values: Iterable[tuple[int, int]]) -> dict[int, None] | None:
         graphs = self._scope.graphs
@@ -87,22 +87,22 @@ class MergedPairs:
         relation, graphs = self.part.forward, self._scope.graphs
         subject, object_ = (value, key) if self._is_inverse else (key, value)
         if self.part.is_single:
-            found = relation.has_after(subject, object_) if after else relation.has_before(subject, object_)
-            return found and self._covers_all()
+            exists = relation.has_after(subject, object_) if after else relation.has_before(subject, object_)
+            return exists and self._covers_all()
         rows = relation.prefixed((subject, object_), after)
         return any(graphs is None or graph in graphs for (graph,) in rows)
 
     def count_before(self, key: int) -> int:
         if self.part.is_single:
             return self.relation.count_before(key) if self._covers_all() else 0
-        found = self.before(key)
-        return 0 if found is None else len(found)  # type: ignore[arg-type]
+        values = self.before(key)
+        return 0 if values is None else len(values)  # type: ignore[arg-type]
 
     def count_after(self, key: int) -> int:
         if self.part.is_single:
             return self.relation.count_after(key) if self._covers_all() else 0
-        found = self.after(key)
-        return 0 if found is None else len(found)  # type: ignore[arg-type]
+        values = self.after(key)
+        return 0 if values is None else len(values)  # type: ignore[arg-type]
 
     def rows_before(self) -> Iterator[Row]:
         return self._rows(after=False)

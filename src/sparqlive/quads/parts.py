@@ -149,14 +149,14 @@ class Part:
                 self.graph = graph
             if self.graph == graph:
                 return self.pairs
-        found = self.by_graph.get(graph)
-        if found is None:
+        pairs = self.by_graph.get(graph)
+        if pairs is None:
             turn = partial(self._mapped_in, graph, "gpos") if self._base.is_mapped else None
-            found = self.by_graph[graph] = Pairs(KeyedRelation(2, 1, tuning=self.forward.tuning), turn)
+            pairs = self.by_graph[graph] = Pairs(KeyedRelation(2, 1, tuning=self.forward.tuning), turn)
             if not self.is_single:
-                self._fill(found.forward, graph)
-                self._staged.append(found)
-        return found
+                self._fill(pairs.forward, graph)
+                self._staged.append(pairs)
+        return pairs
 
     def _fill(self, relation: KeyedRelation, graph: int) -> None:
         """Copies the quads of one graph, including staged ones."""
@@ -207,8 +207,8 @@ class Part:
         """Which of many quads existed before the current epoch."""
         if not self.is_single:
             return self.forward.has_rows_before((subjects, objects, graphs))
-        found = self.forward.has_rows_before((subjects, objects))
-        return found if self.graph is None else np.logical_and(found, graphs == self.graph)
+        exists = self.forward.has_rows_before((subjects, objects))
+        return exists if self.graph is None else np.logical_and(exists, graphs == self.graph)
 
     # Changing
 
@@ -345,15 +345,15 @@ def inverted(relation: KeyedRelation, turn: Turn | None = None) -> KeyedRelation
     run = relation.run
     back = None if run is None else turned(run) if turn is None or not run.is_mapped else turn()
     late = None if relation.late is None else _turned_changes(relation.late)
-    made = KeyedRelation.of_parts(
+    inverse = KeyedRelation.of_parts(
         relation.arity, 1, back, _turned_layer(relation.overlay), late, relation.tuning
     )
-    made.stage_all(
+    inverse.stage_all(
         [_turned_row(k, v, w) for k, values in relation.pending.items() for v, w in values.items()]
     )
     if relation.next is not None:
-        made.stage_next(inverted(relation.next, turn))
-    return made
+        inverse.stage_next(inverted(relation.next, turn))
+    return inverse
 
 
 def _turned_changes(late: Run) -> Run:
@@ -362,12 +362,12 @@ def _turned_changes(late: Run) -> Run:
 
 
 def _turned_layer(layer: Layer) -> Layer:
-    made: Layer = {}
+    turned_layer: Layer = {}
     for key, values in layer.items():
         for value, weight in values.items():
             back, rest, _ = _turned_row(key, value, weight)
-            made.setdefault(back, {})[rest] = weight
-    return made
+            turned_layer.setdefault(back, {})[rest] = weight
+    return turned_layer
 
 
 def _stage_rows(relation: KeyedRelation, columns: Sequence[Column], weights: Column) -> None:

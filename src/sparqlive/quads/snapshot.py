@@ -53,8 +53,8 @@ class PartSnapshot:
         if self._backward is None:
             with self._snapshot_lock:
                 is_same = self._owner.forward.snapshot() is self.forward
-                found = self._owner.backward() if is_same else inverted(self.forward)
-                self._backward = found.snapshot()
+                relation = self._owner.backward() if is_same else inverted(self.forward)
+                self._backward = relation.snapshot()
         return self._backward
 
 
@@ -94,13 +94,13 @@ class Snapshot:
 
     def part(self, predicate: int) -> PartSnapshot | None:
         """The quads of a predicate, if there may be any."""
-        found = self._parts.get(predicate)
-        if found is None:
+        part = self._parts.get(predicate)
+        if part is None:
             with self._snapshot_lock:
-                found = self._parts.get(predicate) or self._found(predicate)
-                if found is not None:
-                    self._parts[predicate] = found
-        return found
+                part = self._parts.get(predicate) or self._found(predicate)
+                if part is not None:
+                    self._parts[predicate] = part
+        return part
 
     def _found(self, predicate: int) -> PartSnapshot | None:
         quads = self._quads
@@ -127,20 +127,20 @@ class Snapshot:
 
     def ordered(self, order: WholeOrder, key_length: int) -> KeyedRelation:
         """All quads in an order, with the first positions as the key."""
-        found = self._orders.get((order, key_length))
-        if found is None:
+        snapshot = self._orders.get((order, key_length))
+        if snapshot is None:
             with self._snapshot_lock:
                 quads = self._quads
                 if quads is not None and quads.is_last(self):
-                    found = quads.ordered(order, key_length).snapshot()
+                    snapshot = quads.ordered(order, key_length).snapshot()
                 elif self._base.is_mapped:
                     changed = {*self._parts, *(() if quads is None else quads.live_predicates())}
                     parts = filter(None, map(self.part, changed))
-                    found = whole_order(self._base, parts, order, key_length).snapshot()
+                    snapshot = whole_order(self._base, parts, order, key_length).snapshot()
                 else:
-                    found = KeyedRelation(4, key_length, sorted_run(self.parts(), order)).snapshot()
-                self._orders[order, key_length] = found
-        return found
+                    snapshot = KeyedRelation(4, key_length, sorted_run(self.parts(), order)).snapshot()
+                self._orders[order, key_length] = snapshot
+        return snapshot
 
     @property
     def is_mixed(self) -> bool:
@@ -175,40 +175,40 @@ class Snapshot:
 
     def _pairs(self, method: str, graph: int | Scope, predicate: int) -> KeyedRelation | MergedPairs:
         key = method, graph, predicate
-        found: KeyedRelation | MergedPairs | None = self._given.get(key)
-        if found is not None:
-            return found
+        reader: KeyedRelation | MergedPairs | None = self._given.get(key)
+        if reader is not None:
+            return reader
         part = self.part(predicate)
         if part is None:
-            found = KeyedRelation(2, 1).snapshot()
+            reader = KeyedRelation(2, 1).snapshot()
         elif part.is_single and part.graph is not None and _covers(graph, part.graph):
-            found = part.forward if method == "pairs" else part.backward()
+            reader = part.forward if method == "pairs" else part.backward()
         elif isinstance(graph, Scope):
-            found = MergedPairs(self, part, graph, method == "inverse")
+            reader = MergedPairs(self, part, graph, method == "inverse")
         elif part.is_single:
-            found = KeyedRelation(2, 1).snapshot()
+            reader = KeyedRelation(2, 1).snapshot()
         else:
-            found = OneGraphPairs(self, part, Scope("one", frozenset({graph})), method == "inverse")
-        self._given[key] = found
-        return found
+            reader = OneGraphPairs(self, part, Scope("one", frozenset({graph})), method == "inverse")
+        self._given[key] = reader
+        return reader
 
     def index(self, scope: Scope, predicate: int | None, order: tuple[int, ...], key_length: int) -> Lookup:
         """The scope's quads (of one predicate if given) as rows in the given order of positions."""
-        found = Lookup(self, scope, predicate, order, key_length)
-        self._given["index", scope, predicate, order, key_length] = found
-        return found
+        lookup = Lookup(self, scope, predicate, order, key_length)
+        self._given["index", scope, predicate, order, key_length] = lookup
+        return lookup
 
     def nodes(self, scope: Scope) -> Nodes:
         """Subjects and objects: node (→ graph, for named graphs)."""
-        found = self._given["nodes", scope] = Nodes(self, scope)
-        return found
+        nodes = self._given["nodes", scope] = Nodes(self, scope)
+        return nodes
 
     def names(self, scope: Scope) -> GraphNames:
         """The names of graphs that have a quad, as keys without values."""
-        found = self._given.get(("names", scope))
-        if found is None:
-            found = self._given["names", scope] = GraphNames(self, scope)
-        return found
+        names = self._given.get(("names", scope))
+        if names is None:
+            names = self._given["names", scope] = GraphNames(self, scope)
+        return names
 
     def matching(self, scope: Scope, known: Mapping[int, int]) -> Iterator[Quad]:
         """The quads of a scope with known ids at some positions."""
@@ -233,12 +233,12 @@ class Snapshot:
         sizes: dict[int, int] = {}
         for part in self.parts():
             if part.is_single:
-                found = {part.graph: part.forward.size_before()} if part.graph is not None else {}
+                sizes_of_part = {part.graph: part.forward.size_before()} if part.graph is not None else {}
             else:
                 run = part.forward.run_before()
                 counted = ((), ()) if run is None else np.unique(run.columns[2], return_counts=True)
-                found = {int(graph): int(size) for graph, size in zip(*counted, strict=True)}
-            for graph, size in found.items():
+                sizes_of_part = {int(graph): int(size) for graph, size in zip(*counted, strict=True)}
+            for graph, size in sizes_of_part.items():
                 sizes[graph] = sizes.get(graph, 0) + size
         return {graph: size for graph, size in sizes.items() if size}
 

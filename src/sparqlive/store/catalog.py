@@ -181,8 +181,8 @@ class Catalog(Tables):
         if "meta" not in tables:  # another program's
             return 0
         self._sealed.check_schema()
-        found = self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
-        number = int(found) if isinstance(found, str) and found.isdecimal() else 0
+        text = self._sealed.value("SELECT value FROM meta WHERE key = 'format'")
+        number = int(text) if isinstance(text, str) and text.isdecimal() else 0
         return number if "totals" in tables or number < min(_UPGRADED) else 0
 
     def _check_format(self) -> None:

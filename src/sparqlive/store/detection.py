@@ -116,5 +116,5 @@ def _has_beginning(path: Path, beginning: bytes | None) -> bool:
     if path.is_symlink() or not path.is_file():
         return False
     with path.open("rb") as stream:
-        found = stream.read(len(beginning))
-    return beginning.startswith(found) or not found.strip(b"\0")
+        start = stream.read(len(beginning))
+    return beginning.startswith(start) or not start.strip(b"\0")

@@ -39,10 +39,10 @@ def read_head(directory: Path) -> Head | None:
     """Reads the head; None if there is none."""
     path = directory / NAME
     try:
-        found = read_small(path, _MOST_BYTES)
+        content = read_small(path, _MOST_BYTES)
     except OSError as error:
         raise StoreFailed(f"{path} cannot be read: {error}.") from error
-    text = (found or b"").decode("utf-8", "replace")
+    text = (content or b"").decode("utf-8", "replace")
     if not text:  # the machine crashed just after the file was created
         return None
     try:

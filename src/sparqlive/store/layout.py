@@ -62,7 +62,12 @@ def end_of_values(chunk: Any) -> int | None:
 
 def only_value(chunk: Any) -> int | None:
     """The single value of a column in a row group, if its statistics show that there is only one."""
-    found = chunk.statistics
-    if found is None or not found.has_min_max or found.null_count or found.min != found.max:
+    statistics = chunk.statistics
+    if (
+        statistics is None
+        or not statistics.has_min_max
+        or statistics.null_count
+        or statistics.min != statistics.max
+    ):
         return None
-    return int(found.min)
+    return int(statistics.min)

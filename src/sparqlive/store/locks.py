@@ -59,18 +59,18 @@ class WriterLock:
         stream.truncate(0)
         stream.write(f"process {os.getpid()} on {socket.gethostname()}")
         stream.flush()
-        found = os.fstat(stream.fileno())
-        self._identity = found.st_ino, found.st_dev
+        status = os.fstat(stream.fileno())
+        self._identity = status.st_ino, status.st_dev
 
     def is_held(self) -> bool:
         """Whether the file at the path is the locked one; a missing one is created and locked again."""
         try:
-            found = os.lstat(self._name)  # for each commit: a Path takes longer than the call
+            status = os.lstat(self._name)  # for each commit: a Path takes longer than the call
         except FileNotFoundError:
             return self._take_again()
         except OSError:
             return False
-        return (found.st_ino, found.st_dev) == self._identity
+        return (status.st_ino, status.st_dev) == self._identity
 
     def _take_again(self) -> bool:
         try:

@@ -273,10 +273,10 @@ class Map:
         return self._section(name).length
 
     def _section(self, name: str) -> _Section:
-        found = self._layout.sections.get(name)
-        if found is None:
+        section = self._layout.sections.get(name)
+        if section is None:
             raise UnusableMap(self.path, f"it has no section {name}")
-        return found
+        return section
 
     def check(self, name: str, start: int, stop: int) -> None:
         """Checks the blocks that contain these numbers of a section, unless they have been checked."""
@@ -297,7 +297,7 @@ class Map:
         """Like `check`, for many ranges of numbers; also raises if a range exceeds the section."""
         section = self._section(name)
         if not ((starts >= 0) & (starts <= stops) & (stops <= section.length)).all():
-            raise UnusableMap(self.path, f"its section {name} is shorter than others say")
+            raise UnusableMap(self.path, f"its section {name} is shorter than its other sections require")
         end = section.first_block + _blocks(section.nbytes)
         if self._is_checked.find(0, section.first_block, end) < 0:
             return

@@ -76,8 +76,8 @@ def _hdfs(server: str) -> fs.FileSystem:
             return _with_time(super().info(path, **options))
 
         def ls(self, path: str, detail: bool = True, **options: Any) -> list[Any]:
-            found = super().ls(path, detail, **options)
-            return [_with_time(info) for info in found] if detail else found
+            entries = super().ls(path, detail, **options)
+            return [_with_time(info) for info in entries] if detail else entries
 
     parts = urlsplit(f"hdfs://{server}")
     client = Hdfs(parts.hostname, parts.port)
@@ -92,8 +92,8 @@ class _Reporting:
         self._reported = reported
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._reported, name)
-        return partial(self._call, found) if callable(found) else found
+        attribute = getattr(self._reported, name)
+        return partial(self._call, attribute) if callable(attribute) else attribute
 
     def _call(self, action: Callable[..., Any], *given: Any, **options: Any) -> Any:
         try:
@@ -227,8 +227,8 @@ class LocalPlace:
 
     def files_below(self, folder: str) -> list[str]:
         """All files below a folder."""
-        found = (path for path in self._at(folder).rglob("*") if stat.S_ISREG(path.lstat().st_mode))
-        return [path.relative_to(self._root).as_posix() for path in found]
+        paths = (path for path in self._at(folder).rglob("*") if stat.S_ISREG(path.lstat().st_mode))
+        return [path.relative_to(self._root).as_posix() for path in paths]
 
     def remove(self, name: str) -> None:
         self._at(name).unlink(missing_ok=True)
@@ -292,14 +292,14 @@ class RemotePlace:
         """Does nothing: a closed file is durable."""
 
     def folders(self) -> list[str]:
-        found = self._files.get_file_info(fs.FileSelector(self.path(self.folder), allow_not_found=True))
-        return [f"{self.folder}/{info.base_name}" for info in found if info.type == fs.FileType.Directory]
+        entries = self._files.get_file_info(fs.FileSelector(self.path(self.folder), allow_not_found=True))
+        return [f"{self.folder}/{info.base_name}" for info in entries if info.type == fs.FileType.Directory]
 
     def files_below(self, folder: str) -> list[str]:
         path = self.path(folder)
-        found = self._files.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
+        entries = self._files.get_file_info(fs.FileSelector(path, allow_not_found=True, recursive=True))
         # Returned paths may spell the part before the folder's name differently than the request.
-        return [f"{folder}/{info.path.rpartition(f'/{folder}/')[2]}" for info in found if info.is_file]
+        return [f"{folder}/{info.path.rpartition(f'/{folder}/')[2]}" for info in entries if info.is_file]
 
     def remove(self, name: str) -> None:
         with suppress(FileNotFoundError):

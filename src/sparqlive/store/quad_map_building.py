@@ -297,8 +297,8 @@ class _Segments:
 
     @classmethod
     def of(cls, place: Place, runs: Sequence[RunFile]) -> _Segments:
-        found = [_segments_of(place, number, run) for number, run in enumerate(runs)]
-        columns = gathered(iter(found))
+        columns_by_run = [_segments_of(place, number, run) for number, run in enumerate(runs)]
+        columns = gathered(iter(columns_by_run))
         order, _ = lexicographic([columns[number] for number in (3, 6, 7)])
         return cls(*(column[order] for column in columns[:6]))
 
@@ -371,9 +371,9 @@ class _Base:
 
     def _ranges(self, low: int, high: int) -> list[tuple[int, int, int]]:
         """The rows of some segments: file number, first row, and end."""
-        found = self._segments
+        segments = self._segments
         ranges: dict[int, tuple[int, int]] = {}
-        columns = (found.files, found.starts, found.stops)
+        columns = (segments.files, segments.starts, segments.stops)
         for file, start, stop in zip(*(column[low:high].tolist() for column in columns), strict=True):
             before = ranges.get(file, (start, stop))
             ranges[file] = min(before[0], start), max(before[1], stop)

@@ -92,9 +92,9 @@ class QuadMaps:
         """The graph of all quads of a predicate; None if there are several, or no quads."""
         if not self.size:
             return None
-        found = self._parts("pso")
-        place = found.find(predicate)
-        return None if place is None or found.several[place] else found.graphs[place]
+        parts = self._parts("pso")
+        place = parts.find(predicate)
+        return None if place is None or parts.several[place] else parts.graphs[place]
 
     def part(self, order: Order, predicate: int) -> Run | None:
         """The rows of a predicate, in order "pso" or "pos": s and o, or o and s, and g if it varies.
@@ -103,16 +103,16 @@ class QuadMaps:
         """
         if not self.size:
             return None
-        found = self._parts(order)
-        place = found.find(predicate)
+        parts = self._parts(order)
+        place = parts.find(predicate)
         if place is None:
             return None
-        names = COLUMNS[order] if found.several[place] else COLUMNS[order][:2]
-        start, stop = found.starts[place], found.starts[place + 1]
-        directory = found.directory_starts[place], found.directory_starts[place + 1]
+        names = COLUMNS[order] if parts.several[place] else COLUMNS[order][:2]
+        start, stop = parts.starts[place], parts.starts[place + 1]
+        directory = parts.directory_starts[place], parts.directory_starts[place + 1]
         if directory[0] == directory[1]:
-            return found.map.run(names, start=start, stop=stop)
-        return found.map.run(
+            return parts.map.run(names, start=start, stop=stop)
+        return parts.map.run(
             names, directory="directories", start=start, stop=stop, directory_range=directory
         )
 

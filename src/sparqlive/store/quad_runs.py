@@ -49,8 +49,8 @@ class Segment:
 
 def segments_of(place: Place, runs: Iterable[RunFile]) -> list[Segment]:
     """The segments of all files, in order of predicate, graph, subject and object."""
-    found = [segment for run in runs for segment in _segments_of(place, run)]
-    return sorted(found, key=lambda segment: segment.first)
+    segments = [segment for run in runs for segment in _segments_of(place, run)]
+    return sorted(segments, key=lambda segment: segment.first)
 
 
 def _segments_of(place: Place, run: RunFile) -> Iterator[Segment]:
@@ -130,12 +130,12 @@ class Layers:
 
     def has(self, readers: Readers, subjects: Column, objects: Column) -> Mask:
         """Which of many sorted pairs exist; reads the segments that can contain them."""
-        found = np.zeros(len(subjects), dtype=np.int64)
+        weights = np.zeros(len(subjects), dtype=np.int64)
         for segments in (self.base, *self.late) if self.base else self.late:
-            found += weights_of(readers, segments, subjects, objects)
+            weights += weights_of(readers, segments, subjects, objects)
         for run in self.rows:
-            found += _weights_in(run, subjects, objects)
-        is_there: Mask = found > 0
+            weights += _weights_in(run, subjects, objects)
+        is_there: Mask = weights > 0
         return is_there
 
 
@@ -188,8 +188,8 @@ class QuadRuns:
 
     def layers(self, key: tuple[int, int], low: int, high: int) -> Layers | None:
         """The layers of pairs with subjects from `low` to `high`; None if there are none."""
-        found = self._layers.get(key)
-        return None if found is None else found.within(low, high)
+        layers = self._layers.get(key)
+        return None if layers is None else layers.within(low, high)
 
 
 def _runs_of(changes: Column) -> Iterator[tuple[tuple[int, int], Run]]:

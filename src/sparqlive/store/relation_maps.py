@@ -72,8 +72,8 @@ class RelationMaps:
 
     def renewed(self, relation: str, width: int, files: Sequence[RunFile]) -> list[Run]:
         """Maps a new base of a relation, in the orders in which the relation was read."""
-        found = [self.run(relation, width, files, order) for order in self._used.get(relation, ())]
-        return [run for run in found if run is not None]
+        renewed_runs = [self.run(relation, width, files, order) for order in self._used.get(relation, ())]
+        return [run for run in renewed_runs if run is not None]
 
     def _opened(self, name: str, sources: Sequence[str], rows: _BaseRows, order: Order | None) -> Map:
         try:

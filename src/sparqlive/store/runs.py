@@ -149,7 +149,7 @@ def _write(
 
 
 def digests_of(place: Place, name: str) -> bytes:
-    """The digests of a file as it is now."""
+    """Computes the digests of a file."""
     with _DamageReport(place, name), place.opened(name) as stream:
         metadata = pq.read_metadata(place.path(name), filesystem=place.files)
         digests = [_whole(stream), _digest(_footer(stream))]
@@ -264,16 +264,16 @@ class Verified:
 
     def bounds(self, name: str) -> list[tuple[int, int, int]]:
         """The non-empty row groups: number, and the least and the greatest value of a column."""
-        metadata, found = self.metadata, []
+        metadata, bounds = self.metadata, []
         place = self.names.index(name)
         for number, (start, stop) in enumerate(self.groups()):
             statistics = metadata.row_group(number).column(place).statistics
             if statistics is not None and statistics.has_min_max:
-                found.append((number, statistics.min, statistics.max))
+                bounds.append((number, statistics.min, statistics.max))
             elif start != stop:
                 values = self.read([name], start, stop).column(name).to_numpy()
-                found.append((number, int(values.min()), int(values.max())))
-        return found
+                bounds.append((number, int(values.min()), int(values.max())))
+        return bounds
 
     def close(self) -> None:
         self._file.close()
@@ -323,8 +323,8 @@ def read_columns(
     A part is copied: a slice would keep the row groups around it in memory.
     """
     with verified(place, run) as file:
-        found = _arrays(file.read(names, start, stop), names)
-    return found if stop is None else [column.copy() for column in found]
+        columns = _arrays(file.read(names, start, stop), names)
+    return columns if stop is None else [column.copy() for column in columns]
 
 
 def read_groups(
@@ -345,8 +345,8 @@ def _arrays(table: pa.Table, names: Sequence[str]) -> list[Column]:
 def _array(column: pa.ChunkedArray) -> Column:
     """A column of integers as an array; `to_numpy` would import pandas, which takes 0.3 s."""
     if column.type != pa.int64() or column.null_count:  # never in a file of a store
-        found: Column = column.to_numpy()
-        return found
+        numbers: Column = column.to_numpy()
+        return numbers
     chunks = [chunk for chunk in column.chunks if len(chunk)]
     parts = [np.frombuffer(chunk.buffers()[1], np.int64, len(chunk), 8 * chunk.offset) for chunk in chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([_NO_ROWS, *parts])

@@ -212,8 +212,8 @@ class Sealed:
 
     def check_schema(self) -> None:
         """Raises if the database has anything but plain tables: triggers and views would execute code."""
-        found = self._fetch("SELECT type, name, tbl_name, sql FROM sqlite_master", ())
-        for kind, name, table, text in found:
+        entries = self._fetch("SELECT type, name, tbl_name, sql FROM sqlite_master", ())
+        for kind, name, table, text in entries:
             is_own = table in _NAMES and (
                 (kind == "index" and text is None)  # of a primary key
                 or (kind == "table" and name == table and _is_plain(text))
@@ -296,19 +296,19 @@ class Sealed:
         """Whether the last commit in the database is the last one that was loaded or made here."""
         try:
             with self.in_use:
-                found = self._database.execute(_LAST_COMMIT).fetchone()
+                row = self._database.execute(_LAST_COMMIT).fetchone()
         except sqlite3.Error as error:
             raise self._failure(error, None) from error
-        return bool(found == self._totals.get(_ROOT))
+        return bool(row == self._totals.get(_ROOT))
 
     def load(self) -> tuple[int, int]:
         """Reads and compares the totals; returns the number and root of the last commit."""
-        found = {name: (rows, total) for name, rows, total in self._fetch("SELECT * FROM totals", ())}
-        number, root = found.get(_ROOT, (0, -1))
-        parts = {group: _part(group, *total) for group, total in found.items() if group != _ROOT}
+        totals = {name: (rows, total) for name, rows, total in self._fetch("SELECT * FROM totals", ())}
+        number, root = totals.get(_ROOT, (0, -1))
+        parts = {group: _part(group, *total) for group, total in totals.items() if group != _ROOT}
         if sum(parts.values()) & _HALF != root:
             raise Damaged(self._path, "its totals are inconsistent")
-        self._totals, self._parts = found, parts
+        self._totals, self._parts = totals, parts
         return number, root
 
     def compare(self, group: str) -> None:
@@ -322,14 +322,14 @@ class Sealed:
         table, _, relation = group.partition("/")
         try:
             if relation:
-                found = self._sum(table, "relation = ?", (relation,))
+                total = self._sum(table, "relation = ?", (relation,))
             else:
-                found = self._sum(table, "true", ())
+                total = self._sum(table, "true", ())
             for row in self._headers(table, "true", (), "") if table in _BY_NAME else ():
                 self._check(table, row)
         except sqlite3.Error as error:
             raise self._failure(error, relation or None) from error
-        if found != self.total(group):
+        if total != self.total(group):
             what = f"deltas of the relation {relation}" if relation else f"rows of the table {table}"
             raise Damaged(self._path, f"{what} are missing or outdated", relation or None)
 
@@ -337,24 +337,24 @@ class Sealed:
         """The recorded number of rows of a table or of a relation's deltas, and the total of their seals."""
         if group in self._changed:  # by the current transaction
             return self._changed[group]
-        found = self._fetch("SELECT rows, total FROM totals WHERE name = ?", (group,))
-        return found[0] if found else (0, 0)
+        rows = self._fetch("SELECT rows, total FROM totals WHERE name = ?", (group,))
+        return rows[0] if rows else (0, 0)
 
     def rows(self, table: str, where: str = "true", values: Row = (), order: str = "") -> list[Row]:
         """Rows of a table as they were added: the columns, and the blob if the table has one."""
         about = TABLES[table]
         self.compare(_group(table, values))
-        found = []
+        rows = []
         for row in self._headers(table, where, values, order, about.blob):
             if about.blob is None:
-                found.append(self._check(table, row))
+                rows.append(self._check(table, row))
                 continue
             *header, blob = row
             *given, digest = self._check(table, tuple(header))
             if not isinstance(blob, bytes | None) or digest != _digest_of(blob):
                 raise self._other(table, header[0])
-            found.append((*given, blob))
-        return found
+            rows.append((*given, blob))
+        return rows
 
     def _headers(self, table: str, where: str, values: Row, order: str, blob: str | None = None) -> list[Any]:
         titles = (*TABLES[table].header, *(() if blob is None else (blob,)))
@@ -375,10 +375,10 @@ class Sealed:
     def terms(self) -> list[tuple[int, int, str]]:
         """The terms with their positions. The caller compares ids with texts."""
         self.compare("terms")
-        found = self._fetch("SELECT number, id, text FROM terms ORDER BY number", ())
-        if found and [row[0] for row in found] != [*range(found[0][0], found[0][0] + len(found))]:
+        rows = self._fetch("SELECT number, id, text FROM terms ORDER BY number", ())
+        if rows and [row[0] for row in rows] != [*range(rows[0][0], rows[0][0] + len(rows))]:
             raise Damaged(self._path, "rows of the table terms are missing")
-        return found
+        return rows
 
     def pairs(self, query: str) -> list[tuple[Any, Any]]:
         """The result of a query with two columns, without comparing seals."""

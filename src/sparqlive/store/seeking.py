@@ -41,13 +41,13 @@ class Readers:
 
     def of(self, run: RunFile) -> RunReader:
         with self._guard:
-            found = self._files.get(run.path)
-            if found is None:
-                found = self._files[run.path] = RunReader(self, run)
+            reader = self._files.get(run.path)
+            if reader is None:
+                reader = self._files[run.path] = RunReader(self, run)
             self._files.move_to_end(run.path)
             if len(self._files) > bounds.MAPPED_FILES:
                 self._files.popitem(last=False)[1].close()
-            return found
+            return reader
 
     def keep(self, paths: Set[str]) -> None:
         """Closes all files except `paths`: a mapped file keeps its disk space even when deleted."""
@@ -61,10 +61,10 @@ class Readers:
         """A column of a row group, read in full; it stays in memory for a while."""
         key = run.path, group, name
         with self._guard:
-            known = self._groups.get(key)
-            if known is not None:
+            cached = self._groups.get(key)
+            if cached is not None:
                 self._groups.move_to_end(key)
-                return known
+                return cached
         with verified(self.place, run) as file:
             column: Column = file.read_groups([group], [name]).column(name).to_numpy()
         with self._guard:
@@ -87,10 +87,10 @@ class RunReader:
 
     def column(self, name: str) -> _Column:
         """A column; `column[rows]` reads its values at some rows."""
-        known = self._columns.get(name)
-        if known is None:
-            known = self._columns[name] = self._described(name)
-        return known
+        column = self._columns.get(name)
+        if column is None:
+            column = self._columns[name] = self._described(name)
+        return column
 
     def _described(self, name: str) -> _Column:
         with verified(self._readers.place, self.run) as file:
@@ -126,13 +126,13 @@ class RunReader:
         """The range of rows of each key, in a column that is sorted from `start` to `stop`."""
         parts = self.column(name).parts(start, self.run.rows if stop is None else stop)
         firsts = [values[low] for values, low, _, _ in parts]
-        found = np.empty((2, len(keys)), dtype=np.int64)
+        ranges = np.empty((2, len(keys)), dtype=np.int64)
         for place, key in enumerate(keys.tolist()):
             values, low, high, before = parts[max(0, bisect_left(firsts, key) - 1)]
-            found[0, place] = before + bisect_left(values, key, low, high)
+            ranges[0, place] = before + bisect_left(values, key, low, high)
             values, low, high, before = parts[max(0, bisect_right(firsts, key) - 1)]
-            found[1, place] = before + bisect_right(values, key, low, high)
-        return found[0], found[1]
+            ranges[1, place] = before + bisect_right(values, key, low, high)
+        return ranges[0], ranges[1]
 
     def between(self, names: Sequence[str], start: int, stop: int) -> list[Column]:
         """Copies columns from one row to another, so that nothing else of the file stays in memory."""
@@ -168,11 +168,11 @@ class _Column:
     def parts(self, start: int, stop: int) -> list[tuple[Values, int, int, int]]:
         """The row groups between two rows: values, the range in them, and the number of rows before them."""
         first, last = np.searchsorted(self._starts, [start, stop - 1], side="right").tolist()
-        found = []
+        parts = []
         for group in range(first - 1, last):
             before, end = self._starts[group : group + 2].tolist()
-            found.append((self._values(group), max(start, before) - before, min(stop, end) - before, before))
-        return found
+            parts.append((self._values(group), max(start, before) - before, min(stop, end) - before, before))
+        return parts
 
     def between(self, start: int, stop: int) -> Column:
         """Copies the values from one row to another."""
@@ -189,15 +189,15 @@ class _Column:
 
     def _values(self, group: int) -> Values:
         """The values of a row group: mapped into memory, or read in full."""
-        known = self._mapped.get(group)
-        if known is None:
+        values = self._mapped.get(group)
+        if values is None:
             end = self._ends[group]
             if end is None:
                 return np.ascontiguousarray(self._reader.group(group, self._name)).data
             size = int(self._starts[group + 1] - self._starts[group])
             start = end - ID_BYTES * size
-            known = self._mapped[group] = self._reader.mapped(self._chunks[group], start, end)
-        return known
+            values = self._mapped[group] = self._reader.mapped(self._chunks[group], start, end)
+        return values
 
     def __getitem__(self, rows: Column) -> Column:
         groups = np.searchsorted(self._starts, rows, side="right") - 1

@@ -93,8 +93,8 @@ def reordered(columns: list[Column], keys: Columns) -> list[Column]:
 
 
 def _extremes(rows: Rows, number: int, most: int) -> tuple[int, int]:
-    found = [(int(column.min()), int(column.max())) for (column,) in rows.pieces((number,), most)]
-    lows, highs = zip(*found, strict=True)
+    extremes = [(int(column.min()), int(column.max())) for (column,) in rows.pieces((number,), most)]
+    lows, highs = zip(*extremes, strict=True)
     return min(lows), max(highs)
 
 

@@ -348,9 +348,9 @@ class Store:
     def parts(self, name: str) -> StoredParts:
         """The parts of a relation."""
         self._ensure_own_epoch()
-        found = parts_of(self.place, self.catalog, name)
-        assert found is not None, "a relation in use is not forgotten"
-        return found
+        parts = parts_of(self.place, self.catalog, name)
+        assert parts is not None, "a relation in use is not forgotten"
+        return parts
 
     def _ensure_own_epoch(self) -> None:
         """Raises if a read would see another writer's epoch."""
@@ -504,19 +504,19 @@ class Store:
 
     def damaged(self) -> dict[str, StoreFailed]:
         """The relations with a damaged file, base or delta, each with the error."""
-        found: dict[str, StoreFailed] = {}
+        errors: dict[str, StoreFailed] = {}
         for run in self.catalog.all_runs():
             try:
                 check_file(self.place, run)
             except StoreFailed as error:
-                found[run.relation] = error
+                errors[run.relation] = error
         for relation in self.catalog.relations():
             try:
                 self.catalog.base(relation)
                 list(self.catalog.deltas(relation, -1))
             except Damaged as error:
-                found[relation] = error
-        return found
+                errors[relation] = error
+        return errors
 
     def verify(self) -> None:
         """Raises unless every row of the catalog, every file and every term is undamaged."""

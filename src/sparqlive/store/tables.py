@@ -117,11 +117,11 @@ class Tables:
     def changes(self, since: int, until: int | None = None) -> Iterator[tuple[int, Column | list[RunFile]]]:
         """The changes of each epoch after `since`: rows of s, p, o, g, w, or the files that hold them."""
         last = _LAST if until is None else until
-        found: dict[int, Column | list[RunFile]] = {
+        changes: dict[int, Column | list[RunFile]] = {
             epoch: np.frombuffer(blob, np.int64).reshape(-1, 5)
             for epoch, blob in self._sealed.rows("changes", "epoch > ? AND epoch <= ?", (since, last))
         }
-        yield from sorted((found | self._delta_runs(QUADS, since, last)).items())
+        yield from sorted((changes | self._delta_runs(QUADS, since, last)).items())
 
     def change_rows(self, since: int) -> int:
         """The number of changes after an epoch."""
@@ -137,9 +137,9 @@ class Tables:
             self._sealed.add("exceptions", exception)
 
     def terms(self) -> list[tuple[int, str]]:
-        found = [(number, text) for _, number, text in self._sealed.terms()]
-        check_terms(found, dict(self.exceptions()), str(self._path))
-        return found
+        terms = [(number, text) for _, number, text in self._sealed.terms()]
+        check_terms(terms, dict(self.exceptions()), str(self._path))
+        return terms
 
     def last_term(self) -> int:
         return int(self._sealed.value("SELECT coalesce(max(number), 0) FROM terms"))
@@ -200,7 +200,7 @@ class Tables:
         return self._runs("true", ())
 
     def _runs(self, where: str, values: tuple[Any, ...]) -> list[RunFile]:
-        found = [
+        runs = [
             RunFile(
                 path,
                 name,
@@ -212,16 +212,16 @@ class Tables:
             )
             for name, epoch, path, count, size, first, digests in self._sealed.rows("runs", where, values)
         ]
-        return sorted(found, key=lambda run: (run.relation, run.first, run.path))
+        return sorted(runs, key=lambda run: (run.relation, run.first, run.path))
 
     def _delta_runs(self, relation: str, since: int, until: int) -> dict[int, list[RunFile]]:
         """The files of a relation's deltas after `since`, by epoch."""
-        found: dict[int, list[RunFile]] = {}
+        runs_by_epoch: dict[int, list[RunFile]] = {}
         where = "relation = ? AND epoch > ? AND epoch <= ?"
         for run in self._runs(where, (relation, max(since, NO_EPOCH), until)):
             assert run.epoch is not None
-            found.setdefault(run.epoch, []).append(run)
-        return found
+            runs_by_epoch.setdefault(run.epoch, []).append(run)
+        return runs_by_epoch
 
     def _rows_in_files(self, relation: str, since: int) -> int:
         query = "SELECT coalesce(sum(rows), 0) FROM runs WHERE relation = ? AND epoch > ?"
@@ -289,11 +289,11 @@ class Tables:
         """The delta of each epoch after `since` that has one: its rows, or the files that hold them."""
         last = _LAST if until is None else until
         where = "relation = ? AND epoch > ? AND epoch <= ?"
-        found: dict[int, Column | list[RunFile]] = {
+        deltas: dict[int, Column | list[RunFile]] = {
             epoch: np.frombuffer(blob, np.int64).reshape(-1, width + 1)
             for _, epoch, width, blob in self._sealed.rows("deltas", where, (relation, since, last))
         }
-        yield from sorted((found | self._delta_runs(relation, since, last)).items())
+        yield from sorted((deltas | self._delta_runs(relation, since, last)).items())
 
     def delta_epochs(self, relation: str, since: int) -> set[int]:
         """The epochs after `since` in which a relation has a delta."""
@@ -318,8 +318,8 @@ class Tables:
             "SELECT max(epoch) FROM deltas WHERE relation = ?1 UNION ALL "
             "SELECT max(epoch) FROM runs WHERE relation = ?1)"
         )
-        found = self._sealed.value(query, (relation,))
-        return NO_EPOCH if found is None else int(found)
+        epoch = self._sealed.value(query, (relation,))
+        return NO_EPOCH if epoch is None else int(epoch)
 
     def delta_rows(self, relation: str, since: int) -> int:
         """The number of rows of a relation's deltas after an epoch."""

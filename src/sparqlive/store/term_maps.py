@@ -184,8 +184,8 @@ class TermFile:
         """Opens the map; writes it first if it is missing or damaged."""
         with self._maps.guard:
             if self._opened is None or self._opened is damaged:
-                found = self._maps.opened(self._run) if damaged is None else None
-                self._opened = found or self._maps.written(self._run)
+                opened = self._maps.opened(self._run) if damaged is None else None
+                self._opened = opened or self._maps.written(self._run)
             return self._opened
 
 
@@ -202,10 +202,10 @@ class TermMaps:
     def file(self, run: RunFile) -> TermFile:
         """A file of terms. Its map stays open until `keep` leaves the file out."""
         with self.guard:
-            found = self._files.get(run.path)
-            if found is None:
-                found = self._files[run.path] = TermFile(run, self, self.opened(run))
-            return found
+            file = self._files.get(run.path)
+            if file is None:
+                file = self._files[run.path] = TermFile(run, self, self.opened(run))
+            return file
 
     def bounds(self, run: RunFile) -> tuple[int, int]:
         """The first and the last id of a file without a map."""

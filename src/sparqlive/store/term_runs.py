@@ -48,9 +48,9 @@ class TermRuns:
         for firsts, files in self._layers:
             place = bisect_right(firsts, number) - 1
             if place >= 0 and number <= files[place].last:
-                known = files[place].text(number)
-                if known is not None:
-                    return known
+                text = files[place].text(number)
+                if text is not None:
+                    return text
         return None
 
     def match(self, numbers: Ids, texts: pa.LargeStringArray, marks: Marks) -> None:
@@ -66,11 +66,11 @@ class TermRuns:
 
 def texts_in(place: Place, runs: Iterable[RunFile], numbers: Iterable[int]) -> dict[int, str]:
     """The texts of those ids that are in files without maps, which no commit has named yet."""
-    wanted = Gathered(np.unique(np.fromiter(numbers, np.int64)))
+    texts = Gathered(np.unique(np.fromiter(numbers, np.int64)))
     for run in runs:
-        for part in term_groups(place, run, wanted.numbers):
-            wanted.add(part)
-    return dict(wanted.known().pairs())
+        for part in term_groups(place, run, texts.numbers):
+            texts.add(part)
+    return dict(texts.known().pairs())
 
 
 @dataclass(frozen=True)

@@ -168,13 +168,13 @@ class KeyedRelation:
 
     def _changed(self, prefix: Row, after: bool) -> dict[Row, int]:
         """The changes after the run to rows that start with a prefix, by the rest of the row."""
-        length, found = len(prefix), dict[Row, int]()
+        length, changes = len(prefix), dict[Row, int]()
         if self.late is not None:
             assert self.late.weights is not None
             low, high = self.late.range(prefix)
             rest = zip(*(column[low:high].tolist() for column in self.late.views[length:]), strict=True)
             rows = rest if length < self.arity else iter([()] * (high - low))
-            found.update(zip(rows, self.late.weights[low:high].tolist(), strict=True))
+            changes.update(zip(rows, self.late.weights[low:high].tolist(), strict=True))
         key = None
         if length >= self.key_length:
             key = prefix[0] if self.key_length == 1 else prefix[: self.key_length]
@@ -183,8 +183,8 @@ class KeyedRelation:
                 for value, weight in layer.get(own, _NOTHING).items():
                     row = self._row(own, value)
                     if row[:length] == prefix:
-                        found[row[length:]] = weight
-        return found
+                        changes[row[length:]] = weight
+        return changes
 
     def run_of(self, prefix: Row, after: bool = False) -> Run:
         """The rest of the rows that start with a prefix. Copied only if some of them changed."""
@@ -201,13 +201,13 @@ class KeyedRelation:
 
     def has_rows_before(self, rows: Sequence[Column]) -> npt.NDArray[np.bool_]:
         """Which of many rows exist; faster if they are sorted. Merges nothing."""
-        found = np.zeros(len(rows[0]), dtype=bool)
+        exists = np.zeros(len(rows[0]), dtype=bool)
         if self.run is not None:
-            found = self.run.places(rows)[1]
+            exists = self.run.places(rows)[1]
         if self.late is not None:
             assert self.late.weights is not None
             places, changed = self.late.places(rows)
-            found[changed] = self.late.weights[places[changed]] > 0
+            exists[changed] = self.late.weights[places[changed]] > 0
         overlay = self.overlay
         if overlay:
             keys = rows[0].tolist() if self.key_length == 1 else None
@@ -215,8 +215,8 @@ class KeyedRelation:
             for place, row in enumerate(every):
                 layer = overlay.get(row[: self.key_length] if keys is None else row[0])
                 if layer is not None and (weight := layer.get(self.value_of(row))) is not None:
-                    found[place] = weight > 0
-        return found
+                    exists[place] = weight > 0
+        return exists
 
     def has_after(self, key: Any, value: Any) -> bool:
         if self.next is not None:
