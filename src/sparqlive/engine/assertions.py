@@ -124,7 +124,7 @@ class Assertions:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes, about."""
+        """Approximate memory in bytes."""
         return self._by_source.nbytes + self._by_quad.nbytes + self.local.nbytes
 
     # Epochs

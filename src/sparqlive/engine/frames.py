@@ -1,6 +1,6 @@
 """Data frames as epochs: by columns in this process, or through files that the workers of Spark write.
 
-Invariant: all rows are read and checked before anything changes; the session is not locked meanwhile.
+Invariant: all rows are read and checked before anything changes; reading does not lock the session.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def read_by_workers(writer: Writer, parse: Parse, graph: str | None = None) -> I
     """Context under the lock, with the changes that workers found in the current state.
 
     `parse` has workers write parts (see `bulk/ingest/effective.py`): quads to insert, or changes with
-    weights, of which the last one of a quad counts. `graph` is the canonical text of a graph for quads of
+    weights; the last change of each quad counts. `graph` is the canonical text of a graph for quads of
     the unnamed graph. Works only in a store, and only while no other source asserts quads.
     """
     from sparqlive.bulk.ingest.effective import SCRATCH, Reading

@@ -306,7 +306,7 @@ class Registration:
         if computed is None or registry.is_known(kept):
             return self._computed_now(registry, kept, strategy, terms)
         changes = self._writer.net_changes.stop(planned.gathered)
-        if changes is None:  # all quads were replaced in the meantime
+        if changes is None:  # all quads were replaced meanwhile
             return self._computed_now(registry, kept, strategy, terms)
         if not planned.temporary:
             assert planned.terms is not None

@@ -92,7 +92,7 @@ class RowStream:
         return [row for row, _ in (*self._known, *(self._total or {}).items())]
 
     def start(self) -> None:
-        """Computes the first rows, if this takes only a moment: many errors show with them."""
+        """Computes the first rows, for a moment at most: many errors appear here."""
         self._advance(partial(self._take, DEFAULT.first_piece_rows))
 
     def _advance(self, step: Callable[[], bool]) -> None:
@@ -109,7 +109,7 @@ class RowStream:
             raise
 
     def _take(self, rows: int) -> bool:
-        """Moves some rows to those that are known."""
+        """Computes some rows and adds them to the known ones."""
         known, found = self._known, self._counted()
         most, until = len(known) + rows, time.monotonic() + _PIECE_SECONDS
         with collector_paused():  # which would visit the rows known so far again and again

@@ -75,9 +75,9 @@ class StoredData:
         self.maps = self.mapped(self.store.catalog.runs(QUADS))
 
     def mapped(self, runs: Sequence[RunFile]) -> QuadMaps:
-        """The maps of a base, with the orders that are in use; of a large one also those for most queries.
+        """The maps of a base, in the orders in use; a large base also gets those that most queries need.
 
-        For a small base, creating them when they are needed takes only a moment.
+        For a small base, creating an order when it is needed takes only a moment.
         """
         maps = QuadMaps(self.store.directory, self.store.place, runs)
         maps.prepare(dict.fromkeys((*_ORDERS, *(() if self.maps is None else self.maps.orders))))

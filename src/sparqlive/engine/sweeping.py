@@ -50,7 +50,7 @@ class HeldDeltas:
             try:
                 count = len(self._deltas)
                 held = [one for one in self._deltas[:count] if one() is not None]
-                self._deltas[:count] = held  # others may add some meanwhile
+                self._deltas[:count] = held  # other threads may have added some
                 self._look_at = max(self._few, 2 * len(held))
             finally:
                 self._looking.release()
@@ -95,7 +95,7 @@ class Sweeper:
         return list(dict.fromkeys(found))
 
     def _start(self) -> None:
-        """Sweeps in a separate thread, when it gets the lock: work in progress may hold ids that nothing else
+        """Sweeps in a separate thread, once it has the lock: work in progress may hold ids that nothing else
         uses."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._in_background, name="sparqlive-sweep", daemon=True)

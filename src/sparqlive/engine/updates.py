@@ -197,7 +197,7 @@ def requested_changes(
 class _Draft:
     """The changes of a request so far.
 
-    They are put into the quads when a later operation has to see them, and taken out at the end. A request of
+    They are applied to the quads when a later operation must see them, and undone at the end. A request of
     one operation does not touch the quads.
     """
 

@@ -145,6 +145,10 @@ class Views(Mapping[str, View]):
                 return view
         return None
 
+    def held_bytes(self) -> int:
+        """The memory of held contents."""
+        return sum(content.held_bytes() for content in self.readers)
+
     def reserved_bytes(self) -> int:
         """The memory that held contents, with the quads that they read, were estimated to need."""
         return sum(content.reserved_bytes for content in self.readers)

@@ -115,10 +115,8 @@ class Writer:
 
     def used_bytes(self) -> int:
         """The memory of what sources assert, of held contents, and of the quads that they read."""
-        asserted = self.assertions.nbytes
-        if not self.reads_changes:
-            return asserted
-        return asserted + self.quads.nbytes + sum(content.held_bytes() for content in self.views.readers)
+        held = self.quads.nbytes + self.views.held_bytes() if self.reads_changes else 0
+        return self.assertions.nbytes + held
 
     def observe(self, observer: Callable[[Epoch], None]) -> None:
         """Calls an observer, under the lock, with each epoch and each refresh of a deferred view."""
