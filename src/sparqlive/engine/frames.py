@@ -52,7 +52,7 @@ def frames_of(
             raise Error("Pass either changes or insert and delete: their order would be unclear.")
         if not is_frame(changes):
             raise Error(
-                f"changes must be a data frame of Spark, Arrow, pandas or Polars, not {short_repr(changes)}."
+                f"changes must be a Spark, Arrow, pandas or Polars data frame, not {short_repr(changes)}."
             )
         names = column_names(changes, shape["mapping"], op, order)
         return [(changes, frame_columns(names, weight=None, op=op, order=order, **shape))]

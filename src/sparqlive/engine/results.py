@@ -1,4 +1,4 @@
-"""Query results, read in the ways of their form: rows, solutions, answers, graphs, tables and deltas.
+"""Query results, read as their form allows: rows, solutions, answers, graphs, tables and deltas.
 
 Terms are decoded only when they are read.
 """
@@ -135,7 +135,7 @@ class Columns:
 
 
 class Readable:
-    """The result of a view or of a one-off query, read in the ways of its form.
+    """The result of a view or of a one-off query, read as its form allows.
 
     Every form has weights. Those of an ASK are `{(): 1}` or `{}`. A graph (CONSTRUCT, DESCRIBE) is a set of
     rows with the columns subject, predicate and object.

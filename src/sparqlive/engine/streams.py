@@ -51,7 +51,7 @@ class Streams:
     ) -> RunningStream:
         """Starts to apply the micro-batches of a frame; see `Session.follow`."""
         if not is_spark_frame(frame):
-            raise Error(f"follow needs a streaming DataFrame of Spark, not {short_repr(frame)}.")
+            raise Error(f"follow needs a Spark streaming DataFrame, not {short_repr(frame)}.")
         from sparqlive.bulk.backends.spark.follow import follow_frame
 
         def apply_and_tell(rows: Any, meaning: FrameColumns, batch: tuple[str, int]) -> None:
@@ -90,13 +90,13 @@ class Streams:
 
         make_folder(self._store / "streams", self._store)
         if not name or name in (".", ".."):
-            raise Error(f"Invalid name of a stream: {name!r}. Pass another name.")
+            raise Error(f"Invalid stream name {name!r}. Pass another name.")
         folder = str(self._store.absolute() / "streams" / quote(name, safe=""))
         ensure_folder(Path(folder))
         running = self._running.get(folder)
         if running is not None:
             if running.query.isActive:
-                raise Error(f"A stream named {name!r} is followed already. Stop it, or pass another name.")
+                raise Error(f"Stream {name!r} is already being followed. Stop it, or pass another name.")
             running.stop()  # what it still has open
         return folder
 
