@@ -15,7 +15,7 @@ from sparqlive.sparql.functions.pattern_syntax import PatternTooLargeError
 from sparqlive.sparql.functions.patterns import check_size
 from sparqlive.sparql.values import STRING, ExpressionError, value_of
 
-# Nested Python calls that planning may use: enough for some hundred parts, and far below the stack limit.
+# Recursion limit while planning: enough for several hundred parts, and far below the limit of the stack.
 _CALLS = 6_000
 
 
@@ -50,7 +50,7 @@ class _Depth:
         with self._lock:
             self._inside -= 1
             if not self._inside:
-                with suppress(RecursionError):  # the caller is already deeper than that: the limit stays
+                with suppress(RecursionError):  # the caller is nested deeper than the old limit
                     setrecursionlimit(self._usual)
 
 

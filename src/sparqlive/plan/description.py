@@ -1,7 +1,7 @@
 """The plan of a DESCRIBE: the concise bounded description of some resources.
 
 These are the triples of a graph whose subject is one of the resources, or a blank node that such triples lead
-to. As a view, they are a join with a path. Asked once, they are found by following the resources.
+to. A view computes them as a join with a path; a query that is evaluated once follows the resources instead.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sparqlive.sparql.algebra import Var
 
 TRIPLE = (Var("subject"), Var("predicate"), Var("object"))
 _ROOT = Literal("described")
-"""Where the path starts whose targets are the resources; a literal is never a subject."""
+"""The start of the path to the resources: a literal, so that no triple starts here."""
 
 
 def description(
@@ -33,7 +33,7 @@ def description(
 
 
 def described_by(plan: op.Operator) -> tuple[op.Operator, op.GraphChoice] | None:
-    """The resources that a plan describes, and the graph; None if it is no description."""
+    """Returns the resources that a plan describes, and their graph; None if it is not a DESCRIBE."""
     match plan:
         case op.Project(op.Join((op.Closure(op.Union((op.Project(first), op.Project(further)))), _))):
             match first, further:

@@ -72,7 +72,7 @@ def decompose(scans: Sequence[Scan]) -> tuple[Part, ...]:
 def form_of(scans: Sequence[Scan]) -> Form:
     """Returns the most specific form of a pattern.
 
-    - GROUND: no variable (§6.2). A switch: it matches or it does not.
+    - GROUND: no variable (§6.2). It works as a switch: it matches or it does not.
     - STAR: one variable, which occurs in every scan: a simple var-centric star (Definition 6). Also
       `?x :p ?x`, and a lone variable predicate or graph: one weight per value is the whole state.
     - LOOSELY_CONNECTED: no scan has two variables (Definition 11): stars, and maybe ground scans.

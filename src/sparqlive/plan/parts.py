@@ -46,7 +46,7 @@ def _split(plan: op.Operator) -> list[op.Operator]:
 def _together(
     pieces: list[op.Operator], keys: frozenset[Var], build: Callable[[op.Operator], op.Operator]
 ) -> list[op.Operator]:
-    """Joins the pieces that have one of the keys into one, and builds on that one."""
+    """Joins the pieces that have one of the keys, and builds the operator on the result."""
     touched = [piece for piece in pieces if keys.intersection(piece.variables)]
     rest = [piece for piece in pieces if piece not in touched and piece != op.UNIT]
     return [*rest, build(_joined(touched))]

@@ -1,10 +1,10 @@
 """Replaces each SERVICE of a query by a table of its solutions (SPARQL 1.1 Federated Query).
 
-Owns the order in which endpoints are asked, and which solutions found so far may restrict what they are asked
-for. An endpoint is asked before the query is planned, so plans have no SERVICE. Rejects `SERVICE ?variable`,
-and a SERVICE inside EXISTS whose solutions depend on more than a join. Invariant: a restriction changes
-nothing in the query's result: every solution of the SERVICE binds its variables, and one with other values
-could not be part of a solution of the query.
+Decides in which order endpoints are asked, and which known solutions may restrict a request. An endpoint is
+asked before the query is planned, so plans have no SERVICE. Rejects `SERVICE ?variable`, and a SERVICE inside
+EXISTS whose solutions depend on more than a join. Invariant: a restriction changes nothing in the query's
+result: every solution of the SERVICE binds its variables, and one with other values could not be part of a
+solution of the query.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from sparqlive.sparql.syntax.patterns import visible
 
 T = TypeVar("T")
 Ask: TypeAlias = Callable[[al.Service, al.Pattern | None, Sequence[Var]], al.Values]
-"""Asks an endpoint for its solutions. If there is a pattern, only those are needed that agree with one of its
-solutions, in those of the variables that all its solutions bind. It is read with the query's dataset, outside
-of any GRAPH."""
+"""Asks an endpoint for its solutions. If there is a pattern, only solutions that agree with one of the
+pattern's solutions are needed; they must agree on those of the variables that every solution of the pattern
+binds. The pattern is evaluated over the query's dataset, outside of any GRAPH."""
 
 _NO_RESTRICTION: frozenset[Var] = frozenset()
 
 
 def services_in(item: Any) -> Iterator[al.Service]:
-    """Yields the SERVICEs that a query or pattern asks itself: not those that an endpoint will ask."""
+    """Yields the SERVICEs that a query or pattern asks itself, without those that an endpoint will ask."""
     return al.found_in(item, (al.Service,), except_in=(al.Service, al.Values))  # tables may be long
 
 
@@ -44,7 +44,7 @@ def columns_of(service: al.Service) -> tuple[Var, ...]:
 
 
 def with_unknown_tables(query: al.Query) -> al.Query:
-    """Replaces each SERVICE by a table that says nothing, to see what else the query reads."""
+    """Replaces each SERVICE by a table without information, to find out what else the query reads."""
 
     def unknown(item: Any) -> Any:
         if isinstance(item, al.Service):
@@ -64,9 +64,9 @@ def with_answers(query: al.Query, ask: Ask) -> al.Query:
 
 @dataclass(frozen=True)
 class _Around:
-    """What is joined with a part of the query, as far as it is known.
+    """The known parts of the query that are joined with a given part.
 
-    Of its `solutions`, only the `variables` may restrict the part. `graphs` are the GRAPHs around the part,
+    Only the `variables` of the `solutions` may restrict the part. `graphs` are the GRAPHs around the part,
     the innermost last. In EXISTS (`within`: the variables that are substituted there), what is joined does
     not restrict, because it depends on the substitution.
     """
@@ -85,7 +85,7 @@ class _Around:
         return replace(self, solutions=both, variables=self.variables | frozenset(visible(pattern)))
 
     def only(self, pattern: al.Pattern) -> _Around:
-        """Replaces what is joined by one pattern, whose solutions may stay without the part."""
+        """Replaces the joined parts by one pattern, whose solutions need no match in the part."""
         if self.within is not None:
             return replace(self, variables=self.variables & always_bound(pattern))
         return self.unrestricted().and_also(pattern)
@@ -148,7 +148,7 @@ class _Answers:
                 return pattern
 
     def _join(self, join: al.Join, around: _Around) -> al.Pattern:
-        """Local parts restrict what endpoints are asked for, and so does what other endpoints answered."""
+        """Local parts restrict the requests to endpoints, and so do the answers of other endpoints."""
         parts = list(_joined(join))
         asked = [place for place, part in enumerate(parts) if any(services_in(part))]
         for place, part in enumerate(parts):
@@ -190,7 +190,7 @@ class _Answers:
 def _binds(pattern: al.Pattern) -> frozenset[Var]:
     """The variables that may restrict what an endpoint is asked for.
 
-    A window is asked for whole: it is small, and some endpoints restrict it before they cut it.
+    A window is requested whole: it is small, and some endpoints apply the restriction before the window.
     """
     return frozenset() if any(_windows_in(pattern)) else always_bound(pattern)
 
@@ -219,7 +219,6 @@ def _check_is_join(service: al.Service, around: frozenset[Var]) -> None:
     for variable in sorted(around & variables_in(service.pattern)):
         if not is_join(service.pattern, variable, around, always=False):
             raise Unsupported(
-                f"SERVICE {service.name} inside EXISTS reads {variable} of the solution around it where it "
-                f"does not always bind it, which is not supported. Write it outside of EXISTS, with OPTIONAL "
-                f"or in a sub-SELECT."
+                f"SERVICE {service.name} inside EXISTS reads {variable} of the outer solution without always "
+                f"binding it, which is not supported. Move it out of EXISTS, to OPTIONAL or a sub-SELECT."
             )

@@ -48,7 +48,7 @@ class Places:
         self._order = order_of
 
     def rank(self, row: Row) -> bytes:
-        """How an entry without keys begins: the rank of the row, without what breaks ties."""
+        """Returns the start of an entry without keys: the rank of the row, without tie-breakers."""
         place, parts = self._order, []
         for position, descending in self._ranks:
             rank = place(row[position])[0]
@@ -116,9 +116,10 @@ class Cut:
         return self.cut((entry, total[entry]) for entry in sorted(total))
 
     def _near(self, rows: Iterable[tuple[Row, int]], end: int, most: int) -> Iterator[tuple[Row, int]]:
-        """The rows before the end of the window, those that tie with the last of them, and maybe others.
+        """Returns the rows before the end of the window, all rows tied with the last one, and maybe others.
 
-        Compares ranks only: most rows are far behind, and need no tie-breakers. Holds about `most` rows.
+        Compares ranks only, because most rows come far behind the window and need no tie-breakers. Holds
+        about `most` rows.
         """
         rank_of = self.places.rank
         ranks: dict[Row, bytes] = {}
@@ -136,7 +137,7 @@ class Cut:
                 last = _last_rank(ranks, end)
                 ranks = {row: rank for row, rank in ranks.items() if rank <= last}
                 total = {row: total[row] for row in ranks}
-                if len(total) > most // 2:  # so many ties that the tie-breakers have to decide
+                if len(total) > most // 2:  # too many ties: the tie-breakers have to decide
                     break
         if len(total) > end:
             last = _last_rank(ranks, end)

@@ -1,4 +1,4 @@
-"""The totals of groups as rows: what the state of a group is where COUNT, SUM and AVG follow from it.
+"""The totals of groups as rows: the whole state of a group whose aggregates are COUNT, SUM and AVG.
 
 A row has the keys of a group and its totals (`sparql/aggregates.py`): the number of its rows, and for each
 aggregate its counts and its exact sums. A sum that may need more than 64 bits is two columns. Totals are

@@ -1,7 +1,7 @@
-"""What every operator answers, and the bases of those that answer alike.
+"""What every operator defines, and base classes for operators that share definitions.
 
-The base answers only where a missing answer costs no more than time. `plan/operators/__init__.py` checks that
-each operator answers the rest.
+A base has a default only where a missing definition costs nothing but time. `plan/operators/__init__.py`
+checks that each operator defines the rest.
 """
 
 from __future__ import annotations
@@ -84,17 +84,17 @@ class Operator:
         raise NotImplementedError
 
     def inputs_to_filter(self, read: frozenset[Var]) -> Sequence[int]:
-        """The numbers of the inputs to which a filter may move that reads some of the variables."""
+        """The numbers of the inputs to which a filter that reads some variables may move."""
         return ()
 
     @cached_property
     def required(self) -> tuple[Operator, ...]:
-        """The inputs without whose solutions the operator has none."""
+        """The inputs that must have solutions for the operator to have any."""
         return ()
 
     @cached_property
     def computed(self) -> frozenset[Var]:
-        """The variables that the operator may bind to other terms than those of the data."""
+        """The variables that the operator may bind to terms that do not come from the data."""
         return frozenset(self.variables).difference(*(child.variables for child in self.children))
 
     # How many solutions it has
@@ -134,7 +134,7 @@ class Operator:
 
 
 class Leaf(Operator):
-    """An operator without inputs. It changes by the Δ of its quads, and is looked up by any variables."""
+    """An operator without inputs. Its change is the Δ of its quads, and any variables can look it up."""
 
     def delta_rule(self) -> Plus:
         return Plus(())
@@ -201,7 +201,7 @@ class OverParts(Operator):
 
     @cached_property
     def pushable(self) -> frozenset[Var]:
-        """Those that can be pushed into all parts that have them."""
+        """The variables that can be pushed into every part that has them."""
         return frozenset(self.variables) - frozenset(
             v for part in self.parts for v in part.variables if v not in part.pushable
         )

@@ -40,7 +40,7 @@ class Scan(QuadLeaf):
     def estimate(self, bound: frozenset[Var], fan_out: FanOut) -> float:
         """A measured fan-out if there is data, else a rule of thumb based on the bound positions."""
         if bound.issuperset(self.variables):
-            # a test that ties two variables fails more often than one of a class
+            # a test of a pair fails more often than a test of membership in a class
             return 0.0 if len(self.variables) > 1 else 0.1
         measured = fan_out(self, bound)
         return measured if measured is not None else self._rule_of_thumb(bound)

@@ -29,7 +29,7 @@ class Semi(TwoSided):
 
     @cached_property
     def tests_domain(self) -> bool:
-        """Whether the domain must be tested per pair, as none of its variables is bound in all pairs."""
+        """Whether each pair must be tested, because no variable of the domain is bound in all pairs."""
         if self.domain is None:
             return False
         return not any(v in self.left.always and v in self.right.always for v in self.domain)

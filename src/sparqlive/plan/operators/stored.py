@@ -18,7 +18,7 @@ from sparqlive.sparql.algebra import Var
 
 
 class _Same(Keeping):
-    """An operator with the solutions of its source, which are looked up by any variables."""
+    """An operator with the solutions of its source. Any variables can look them up."""
 
     def delta_rule(self) -> Plus:
         """Δ(A) = ΔA."""
@@ -66,7 +66,7 @@ def _is_computed(variable: Var, operator: Operator) -> bool:
 class Shared(_Same):
     """The same solutions, computed and stored once for all operators of the plan that read them.
 
-    So a plan is as large as its query, even if its meaning uses a part several times. Two are equal if their
+    This keeps a plan as large as its query, even if it uses a part several times. Two are equal if their
     texts are equal; comparing, printing and walking a plan visit a shared part only once.
     """
 

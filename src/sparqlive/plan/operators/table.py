@@ -10,7 +10,7 @@ from sparqlive.plan.wording import Words
 from sparqlive.sparql.algebra import Term, Var
 
 _MOST_ROWS = 3
-"""More rows of a table are not explained."""
+"""The largest number of rows of a table that an explanation shows."""
 
 
 @dataclass(frozen=True)

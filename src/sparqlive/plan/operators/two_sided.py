@@ -12,7 +12,7 @@ from sparqlive.sparql.algebra import Var
 
 
 class TwoSided(Operator):
-    """An operator for whose left solutions it matters whether a right one matches: OPTIONAL, MINUS, EXISTS.
+    """An operator that treats left solutions with and without a match differently: OPTIONAL, MINUS, EXISTS.
 
     It has the columns of the left side, unless it overrides them.
     """

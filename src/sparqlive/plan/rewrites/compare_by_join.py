@@ -36,7 +36,7 @@ def _rewritten(plan: op.Operator) -> op.Operator:
 
 
 def _joined(variable: Var, terms: Sequence[Term], source: op.Operator) -> op.Operator | None:
-    """The rows in which a variable is one of some terms; None if no pattern can look them up."""
+    """Restricts a variable to some terms by a join; None if no pattern can look them up."""
     match source:
         case op.Filter(condition, inner):
             found = _joined(variable, terms, inner)
@@ -55,7 +55,7 @@ def _joined(variable: Var, terms: Sequence[Term], source: op.Operator) -> op.Ope
 
 
 def _fixed(variable: Var, iri: NamedNode, part: op.Operator) -> op.Operator:
-    """Has a pattern match an IRI in place of a variable; the name of a graph and others still bind it."""
+    """Replaces a variable of a pattern by an IRI, except as the name of a graph."""
 
     def fixed(term: VarOrTerm) -> VarOrTerm:
         return iri if term == variable else term
@@ -69,7 +69,7 @@ def _fixed(variable: Var, iri: NamedNode, part: op.Operator) -> op.Operator:
 
 
 def _comparison(condition: Expression) -> tuple[Var, tuple[Term, ...]] | None:
-    """A variable and the terms that it must be one of, if a condition says just that."""
+    """Returns a variable and terms if the condition only says that it is one of these terms."""
     match condition:
         case Call("=" | "SAMETERM", (Constant() as constant, Var() as variable)):
             return _comparison(Call(condition.name, (variable, constant)))

@@ -3,8 +3,8 @@
 In A ⟕ (B ⟕_F C), C may have a variable of A that B does not have. The value in A cannot be pushed into
 B ⟕_F C, because a solution of B stays alone only if it matches no C at all; so each lookup would read all of
 C. It can be pushed into the parts of σ_F(B ⋈ C) + σ_¬F(B) + (σ_F(B) ▷ C), which is the same if F reads B
-only. B shares a variable with A too, by which what stays alone is found. B and C are patterns, so that a plan
-stays about as large as its query.
+only. B also shares a variable with A, so a lookup finds the solutions that stay alone. B and C are patterns,
+so that a plan stays about as large as its query.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _bound_beside(part: op.Operator, parts: Iterable[op.Operator]) -> frozenset[
 
 
 def _split(plan: op.Operator, bound: frozenset[Var]) -> op.Operator:
-    """Splits the operator if what is around it binds a variable that only its right side has."""
+    """Splits the operator if the plan around it binds a variable that only its right side has."""
     if isinstance(plan, op.Project):
         return plan.with_children([_split(plan.source, bound & frozenset(plan.columns))])
     if not isinstance(plan, op.LeftJoin) or not _is_pattern(plan.left) or not _is_pattern(plan.right):
@@ -50,7 +50,7 @@ def _split(plan: op.Operator, bound: frozenset[Var]) -> op.Operator:
     left, right, condition = plan.left, plan.right, plan.condition
     if all(v in left.variables for v in right.variables if v in bound):
         return plan
-    if bound.isdisjoint(left.variables):  # no key leads to what stays alone: the whole is stored
+    if bound.isdisjoint(left.variables):  # no key can look up solutions that stay alone
         return plan
     joined = op.Join((left, right))
     if condition is None:
