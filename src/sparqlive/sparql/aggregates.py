@@ -47,19 +47,19 @@ ValueOf: TypeAlias = Callable[[int], Value | None]
 
 SUMS: Final = ("SUM", "AVG")
 HALF: Final = 1 << 48
-"""Sums that may need more than 64 bits are two totals: so many halves, rounded to zero, and the rest."""
+"""A sum that may exceed 64 bits is two totals: its quotient by this, rounded to zero, and the rest."""
 _FLOAT_BITS: Final = 1074  # every double is a multiple of 2 ** -1074
 _HEAD: Final = 64
-"""So many of the first values of a group are kept for MIN, MAX and SAMPLE at least,"""
+"""The least number of first values that a group keeps for MIN, MAX and SAMPLE."""
 _VALUES_TO_HEAD: Final = 64
-"""and one in so many: reading a group again, when they have left, costs each of them little."""
+"""A group keeps at least one value in this many, so that reading it again is rare enough to be cheap."""
 _FEWEST_FIRST: Final = 2 * _HEAD
 _LARGEST: Final = 1 << 63
-"""Integers in the range of 64 bits fit into totals."""
+"""Integers of at most 64 bits fit into totals."""
 
 
 def halves(total: int) -> tuple[int, int]:
-    """A sum as two totals."""
+    """Splits a sum into two totals."""
     if -HALF < total < HALF:
         return 0, total
     high = total // HALF if total > 0 else -(-total // HALF)
@@ -108,7 +108,7 @@ class Grouping:
             accumulator.add(row if column is None else row[column], weight)
 
     def add_all(self, group: Group, columns: Sequence[Sequence[int]], weights: Sequence[int]) -> None:
-        """Adds many rows, given as columns. Aggregate by aggregate, this takes a quarter of the time."""
+        """Adds many rows, given as columns. Going aggregate by aggregate takes a quarter of the time."""
         rows = list(zip(*columns, strict=True)) if self._member is not None or None in self._columns else []
         if self._member is not None:
             for row, weight in paced(zip(rows, weights, strict=True)):
@@ -119,7 +119,7 @@ class Grouping:
             accumulator.add_all(rows if column is None else columns[column], weights)
 
     def is_used_up(self, group: Group) -> bool:
-        """Whether its rows have to be added to a new group, because the first values are not known."""
+        """Whether the group must be built again from its rows, because its first values are used up."""
         for place in self._extremes:  # a loop, because this runs for each changed group
             accumulator = group.accumulators[place]
             if accumulator.is_used_up():  # type: ignore[attr-defined]
@@ -127,7 +127,7 @@ class Grouping:
         return False
 
     def restored(self, totals: Sequence[int]) -> Group:
-        """A group, from its totals; `add_others` adds what they leave out."""
+        """Restores a group from its totals; `add_others` adds the numbers that they leave out."""
         group, numbers = self.group(), iter(totals)
         group.weight = next(numbers)
         for accumulator in group.accumulators:
@@ -135,7 +135,7 @@ class Grouping:
         return group
 
     def has_others(self, row: tuple[int, ...]) -> bool:
-        """Whether totals leave out a number of a row."""
+        """Whether a row has a number that totals leave out."""
         is_member = self._member is None or row[self._member]
         return bool(is_member) and any(_is_other(self._value_of(row[column])) for column in self._summed)
 
@@ -280,7 +280,7 @@ def _is_other(value: Value | None) -> bool:
 class _Sum:
     """The exact total: of numbers that fit, of wider ones, and of floating point numbers.
 
-    The first are summed as `exact_parts` cuts them, `_fraction` in units of 10 ** -18. `_binary` is in units
+    `exact_parts` splits the first kind for summing, `_fraction` in units of 10 ** -18. `_binary` is in units
     of 2 ** -1074.
     """
 
@@ -518,7 +518,7 @@ class _Extreme:
             self._end_at(head[-self._most if self._is_last else self._most - 1])
 
     def _end_at(self, entry: tuple[OrderKey, int]) -> None:
-        """Leaves out what is beyond an entry."""
+        """Drops the values beyond an entry."""
         edge, head = self._edge, self._head
         if edge is not None and (entry < edge if self._is_last else edge < entry):
             entry = edge
@@ -529,7 +529,7 @@ class _Extreme:
         del head[beyond]
 
     def _among_first(self, elements: list[int]) -> list[int]:
-        """The elements that may be in the head; of numbers, by the nearest doubles."""
+        """Selects the elements that may belong to the head, comparing numbers by their nearest doubles."""
         most = self._most
         if len(elements) <= most:
             return elements

@@ -65,12 +65,12 @@ def found_in(item: Any, kinds: tuple[type, ...], except_in: tuple[type, ...] = (
 
 
 _WHOLE = frozenset((Var, NamedNode, BlankNode, Literal, str, bool, int, type(None)))
-"""Most parts are of these kinds, which have no parts themselves."""
+"""The most frequent kinds of parts, which have no parts themselves."""
 _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def field_names(item: Any) -> tuple[str, ...]:
-    """The names of an object's fields; none if it is not of a dataclass. Asked very often while planning."""
+    """Returns the field names of a dataclass instance, else nothing. Planning calls this very often."""
     kind = type(item)
     known = _FIELDS.get(kind)
     if known is None:
@@ -250,7 +250,7 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class ServiceText:
-    """Where a SERVICE stands in the text of a query: from its keyword to its name, and its group."""
+    """The position of a SERVICE in the text of a query: from its keyword to its name, and its group."""
 
     prologue: str
     """The declarations that the group needs."""

@@ -1,6 +1,6 @@
 """Results as Arrow tables with typed columns.
 
-Owns which type a variable has. If all of its values are nodes, or have one datatype that Arrow knows, the
+Decides which type a variable has. If all of its values are nodes, or have one datatype that Arrow knows, the
 column has that type; IRIs are strings without brackets, blank nodes strings that begin with `_:`. Otherwise
 it is a struct of value, type and language, which loses nothing; where plain values are wanted, numbers of
 several datatypes are numbers, and all else is a string. Null means unbound. Untyped columns hold terms in
@@ -48,7 +48,7 @@ NODE, STRING = "iri", f"{XSD}string"
 _MOST_DIGITS = 38
 _NUMBERS = frozenset(map(int, (INTEGER, DECIMAL, FLOAT, DOUBLE)))
 _FIRST_INSTANT, _LAST_INSTANT = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""The years 1 to 9999 in microseconds: others are no dates in Python and in Spark."""
+"""The years 1 to 9999 in microseconds: Python and Spark have no other dates."""
 _KINDS: Mapping[str, Kind] = {
     "integer": INTEGER,
     **dict.fromkeys(integer_bounds(), INTEGER),
@@ -74,7 +74,7 @@ class ColumnType:
         return found if self.datatype is None else found.with_metadata({DATATYPE: self.datatype.encode()})
 
     def values(self, texts: Sequence[str]) -> pa.Array:
-        """The values of terms, given by their canonical texts; all of them must fit."""
+        """Returns the values of terms, given as canonical texts. All of them must fit the type."""
         if pa.types.is_struct(self.arrow):
             return pa.array([_parts(text) for text in texts], STRUCT)
         if self.datatype is None and pa.types.is_string(self.arrow):
@@ -99,7 +99,7 @@ class ColumnType:
         return instants.cast(self.arrow)
 
     def json(self, texts: Sequence[str]) -> list[str]:
-        """The values as JSON: numbers and booleans as such, a struct as an object, all others as strings."""
+        """Converts values to JSON: numbers and booleans as such, structs as objects, others as strings."""
         if self.datatype is None:
             return [json.dumps(_parts(text), ensure_ascii=False, separators=(",", ":")) for text in texts]
         if self.datatype == NODE:
@@ -110,7 +110,7 @@ class ColumnType:
 
 
 def _decimal(text: str) -> Decimal:
-    """Without zeros at its end, which the scale of a column may not hold."""
+    """Drops trailing zeros, for which the scale of a column may have no room."""
     return Decimal(text.rstrip("0").rstrip(".") or "0" if "." in text else text)
 
 
@@ -149,15 +149,15 @@ class Typing:
         self._datatype: str | None = None
         self._mixed = False
         self._kinds: set[int] = set()
-        """Of plain values with several datatypes: the kinds of all."""
+        """All kinds of values, for plain values with several datatypes."""
         self._fits_whole = True
         self._digits = 0
-        """Of integers with more than 64 bits all digits, of decimals those before the point."""
+        """The most digits: of integers with more than 64 bits, and of decimals before the point."""
         self._scale = 0
         self._zoned: bool | None = None
 
     def see(self, texts: Sequence[str]) -> None:
-        """Takes terms into account, given by their canonical texts."""
+        """Takes terms, given as canonical texts, into account."""
         if not texts or (self._mixed and not self._plain):
             return
         if self._datatype is None:
@@ -221,7 +221,7 @@ class Typing:
         return self._digits <= _MOST_DIGITS
 
     def _decimals_fit(self, columns: pa.Array) -> bool:
-        """Whether one precision has all digits before the points and all digits after them."""
+        """Whether one precision has room for all digits before and after the points."""
         known = columns.filter(columns.field("whole").is_valid())
         whole, fractions = (known.field(name).to_numpy() for name in ("whole", "fraction"))
         if len(whole):
@@ -391,7 +391,7 @@ def data_frame(found: pa.Table, pandas: Any) -> Any:
 
 
 class Collected:
-    """A file that holds what was written to it until it is taken."""
+    """A file that keeps what was written to it until a reader takes it."""
 
     closed = False
 
@@ -408,10 +408,10 @@ class Collected:
         return self._size
 
     def flush(self) -> None:
-        """Does nothing: what is written is there."""
+        """Does nothing: written data is available at once."""
 
     def close(self) -> None:
-        """Does nothing: what is left can still be taken."""
+        """Does nothing: a reader can still take the rest."""
 
     def take(self) -> bytes:
         pieces, self._pieces = self._pieces, []

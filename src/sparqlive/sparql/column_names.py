@@ -1,7 +1,7 @@
 """The names of columns that tables of rows have beside the variables, and the check that no two are the same.
 
-A table with two columns of one name can be written by most libraries and read by few. So such a table is
-never made: the query's variable has to be renamed.
+Most libraries can write a table with two columns of the same name, but few can read it. So such a table is
+rejected, and the query has to rename its variable.
 """
 
 from __future__ import annotations

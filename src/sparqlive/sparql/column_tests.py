@@ -1,8 +1,8 @@
-"""Conditions of one variable, tested by columns: what the texts of many terms tell about them.
+"""Tests conditions on one variable by columns, from the texts of many terms.
 
 A verdict is true, false, an error, or unknown: then the condition itself has to be evaluated for the term.
-Texts with escapes, and all that the columns do not show, are unknown. Invariant: a verdict that is not
-unknown is what the evaluation of the condition gives for the term.
+Texts with escapes are unknown, and so is everything that the columns do not show. Invariant: a verdict other
+than unknown equals the value of the condition for the term.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ ColumnTest: TypeAlias = Callable[[TermTexts], Verdicts]
 
 
 def column_test(condition: Expression, variable: Var) -> ColumnTest | None:
-    """The test of a filter whose only variable is always bound; None if columns do not help with it."""
+    """Returns the test of a filter whose only variable is always bound; None if columns cannot decide it."""
     match condition:
         case Call("&&", parts):
             return _connective(operands("&&", parts), variable, decisive=FALSE)
@@ -181,7 +181,7 @@ def reads_shape_alone(expression: Expression, variable: Var) -> bool:
 
 
 def _connective(operands: Sequence[Expression], variable: Var, decisive: int) -> ColumnTest | None:
-    """The decisive verdict wins over an unknown one, that over an error, and that over the other one."""
+    """Combines verdicts: decisive wins over unknown, unknown over an error, an error over the other one."""
     known = [column_test(operand, variable) for operand in operands]
     tests = [test for test in known if test is not None]
     if not tests:
@@ -292,9 +292,9 @@ def _regex(searched: Expression, constants: Sequence[Value | None], variable: Va
 
 
 def _matches(texts: pa.LargeStringArray, pattern: str, most: int) -> tuple[_Bits, _Bits]:
-    """Which texts match, and for which this is known: those of at most `most` characters.
+    """Returns which texts match, and for which texts this is known: those of at most `most` characters.
 
-    Nothing can stop a call of Arrow, so it gets only as many characters at a time.
+    A call of Arrow cannot be interrupted, so each call gets a limited number of characters.
     """
     lengths = np.asarray(pc.binary_length(texts).fill_null(0))
     is_known = lengths <= most
@@ -305,7 +305,7 @@ def _matches(texts: pa.LargeStringArray, pattern: str, most: int) -> tuple[_Bits
             bits(pc.match_substring_regex(texts.slice(start, rows), pattern))
             for start in range(0, len(texts), rows)
         ]
-    except pa.ArrowInvalid:  # its RE2 has limits of its own
+    except pa.ArrowInvalid:  # Arrow's RE2 has its own limits
         return is_known, np.zeros(len(texts), bool)
     return np.concatenate([np.empty(0, bool), *parts]), is_known
 
@@ -378,7 +378,7 @@ def _exact_order(whole: int, fraction: int, terms: TermTexts) -> tuple[_Bits, An
 
 
 def _moment_order(constant: Typed, terms: TermTexts) -> tuple[_Bits, Any]:
-    """The same for dates and times that both have a timezone, or both have none."""
+    """The same for dates and times, if both have a timezone or neither has one."""
     instants, is_known = terms.typed("instant")
     if constant.instant is None:
         return np.zeros(len(terms), bool), instants
@@ -388,7 +388,7 @@ def _moment_order(constant: Typed, terms: TermTexts) -> tuple[_Bits, Any]:
 
 
 def _string_order(content: str, terms: TermTexts) -> tuple[_Bits, Any]:
-    """The same for strings, by code points: UTF-8 has their order."""
+    """The same for strings, by code points, which UTF-8 keeps in order."""
     texts, is_known = terms.contents
     difference = bits(pc.greater(texts, content)).astype(np.int8) - bits(pc.less(texts, content))
     return is_known & (terms.kinds == STRING), difference
@@ -407,7 +407,7 @@ def _same_text(text: str, name: str, terms: TermTexts) -> Verdicts:
 
 
 def _of_ending(condition: Expression, variable: Var) -> ColumnTest:
-    """A condition on a literal's datatype or language tag: evaluated once for each of them."""
+    """Tests a condition on a literal's datatype or language tag, once for each of these."""
     evaluate = compile_expression(condition, [variable])
 
     def choose(ending: str) -> int:

@@ -97,7 +97,7 @@ SCHEMA: Final = pa.schema(
 NAMES: Final = tuple(SCHEMA.names)
 assert Typed._fields == NAMES
 VERSION: Final = "1"
-"""What the columns of a term hold. Files of another version are read without them, and they are computed."""
+"""The version of the typed columns. A reader ignores those of another version and computes them again."""
 _VERSION_KEY: Final = b"sparqlive.typed"
 TERM_SCHEMA: Final = pa.schema(
     [
@@ -204,7 +204,7 @@ def typed(texts: pa.Array) -> pa.Array:
 
 
 def _shared_datatype(texts: pa.Array) -> str | None:
-    """What all texts end with, if this is a datatype: so it is for the objects of most predicates."""
+    """Returns what all texts end with, if it is a datatype. The objects of most predicates share one."""
     if not len(texts) or texts.null_count:
         return None
     first: str = texts[0].as_py()
@@ -278,7 +278,7 @@ class _Columns:
         read = _READERS.get(ending[4:-1].removeprefix(XSD))
         done = np.zeros(len(rows), bool)
         if read is not None:
-            encoded = texts.cast(pa.large_binary())  # whose slices cost a fifth
+            encoded = texts.cast(pa.large_binary())  # slicing bytes costs a fifth of slicing strings
             lexical = pc.binary_slice(encoded, 1, -len(ending.encode())).cast(pa.large_string())
             done = read(self, rows, lexical)
         if not done.all():

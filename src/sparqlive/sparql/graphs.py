@@ -4,7 +4,7 @@ A graph comes as blocks of the ids of subject, predicate and object; like those 
 read from their canonical N-Triples texts. N-Triples are these texts; Turtle, TriG and JSON-LD are written by
 pyoxigraph. Its RDF/XML is not well-formed for some predicates, classes, blank nodes and characters, so that
 is written here. Triples of a block that have the same subject are written together. What a syntax cannot
-express is an error: RDF/XML has no control characters, and not every predicate is the name of an element.
+express is an error: RDF/XML cannot represent control characters, nor predicates that are not element names.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _pieces(blocks: Iterable[Block], texts: Texts, keeps_order: bool) -> Iterato
 
 
 def _by_subject(block: Block) -> Block:
-    """Puts triples of one subject together, and those of one predicate in it; the first ones stay first."""
+    """Groups triples by subject, and by predicate within it, in order of first occurrence."""
     subjects, predicates = (_ranks(column) for column in block.columns[:2])
     if (subjects[1:] > subjects[:-1]).all():
         return block
@@ -61,7 +61,7 @@ def _by_subject(block: Block) -> Block:
 
 
 def _ranks(column: Column) -> Column:
-    """Equal numbers for equal values, in the order in which they first occur."""
+    """Returns equal numbers for equal values, in order of first occurrence."""
     _, first, places = np.unique(column, return_index=True, return_inverse=True)
     found: Column = first[places]
     return found
@@ -159,7 +159,7 @@ def _element(predicate: str) -> tuple[str, str]:
 def _node(text: str, iri: str) -> str:
     if text[0] == "<":
         return f"{iri}={_attribute(text[1:-1])}"
-    # Labels that are no XML names, such as those with a digit first, get one that no other label has.
+    # Labels that are not XML names, such as those that start with a digit, get a new, unique one.
     label = text[2:]
     if label[0] == "n" or not _LOCAL_NAME.fullmatch(label):
         label = f"n{label.encode().hex()}"

@@ -10,21 +10,21 @@ from typing import Any
 from pyoxigraph import BlankNode, Literal, NamedNode
 
 MOST_ROWS = 20
-"""A notebook shows so many rows, and says how many there are."""
+"""The number of rows that a notebook shows, besides the total."""
 _LONGEST = 120
 _STRING = "http://www.w3.org/2001/XMLSchema#string"
 _COLOURS = {"+": "#1a7f37", "-": "#b3261e"}
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[Any]], noun: str) -> str:
-    """The first rows of terms or plain values, and below them how many there are."""
+    """Shows the first rows of terms or plain values, and the total below them."""
     found = list(islice(rows, MOST_ROWS + 1))
     count = f"More than {MOST_ROWS}" if len(found) > MOST_ROWS else str(len(found))
     return _table(headers, found[:MOST_ROWS], f"{count} {noun}{'' if len(found) == 1 else 's'}")
 
 
 def signed_rows(weights: Mapping[tuple[Any, ...], int], caption: str) -> str:
-    """The rows of a delta: what was added in green with a plus, what was removed in red with a minus."""
+    """Shows the rows of a delta: added rows in green with a plus, removed rows in red with a minus."""
     rows = [[_Weight(weight), *row] for row, weight in islice(weights.items(), MOST_ROWS)]
     return _table((), rows, f"{caption}: {len(weights):,} changed row{'' if len(weights) == 1 else 's'}")
 

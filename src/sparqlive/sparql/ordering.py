@@ -2,7 +2,7 @@
 
 Unbound comes first, then blank nodes, IRIs and literals. Literals are ordered by family (numbers, strings,
 tagged strings, booleans, dates and times, durations, others), and within a family by value. Terms that SPARQL
-leaves unordered get a position too. A *rank* is what ORDER BY compares: terms with equal values (1 and 1.0)
+leaves unordered have a position, too. A *rank* is what ORDER BY compares: terms with equal values (1 and 1.0)
 have the same rank, so the next sort key decides between them. A *key* is the rank and a tie-breaker among
 terms of the same rank. Both exist as tuples, which define them, and as byte strings, which are fast and
 small. Invariants: distinct terms have distinct keys, and keys are always comparable. Bytes compare like the

@@ -94,7 +94,7 @@ def _written(
 
 
 def repeated(block: Block) -> Iterator[Block]:
-    """Repeats each row as often as its weight says, in blocks of bounded length."""
+    """Repeats each row by its weight, in blocks of bounded length."""
     if (block.weights == 1).all():
         yield block
         return
@@ -124,7 +124,7 @@ class Cells:
         sizes = zip(self._columns, columns, new, texts, strict=True)
         characters = sum([column.size(ids, own, added) for column, ids, own, added in sizes])
         if characters > self._most_characters and len(block.weights) > 1:
-            del columns, new, texts  # a slow reader would hold them
+            del columns, new, texts  # a slow reader would keep them in memory
             yield from self._halves(block)
             return
         yield (
@@ -194,7 +194,7 @@ class _Column:
         return list(distinct.difference(self._known))
 
     def size(self, ids: Sequence[int], new: Sequence[int], texts: Sequence[str]) -> int:
-        """About how many characters the terms of ids have at most. `new` and `texts` are the unknown ones."""
+        """Bounds the number of characters of the terms of ids. `new` and `texts` are the unknown ones."""
         if new is ids:
             return sum(map(len, texts))
         return len(ids) * max([self.longest, *map(len, texts)])
@@ -202,7 +202,7 @@ class _Column:
     def cells(self, ids: Sequence[int], new: Sequence[int], texts: Sequence[str]) -> Sequence[str]:
         """The encoded terms of ids; `new` and `texts` are the unknown ones."""
         encoded = self._encode(texts)
-        if new is ids:  # a key: its terms hardly occur again
+        if new is ids:  # probably a key, whose terms rarely repeat
             return encoded
         if self._characters > _KNOWN_CHARACTERS:
             kept = {number: self._known[number] for number in set(ids).difference(new)}
@@ -403,8 +403,8 @@ def json_weighted(
     """Yields a content or a delta in parts of bounded size, each with whether it is the last.
 
     A part is one line of JSON without its last brace: a result in the JSON results format with the members
-    epoch and weights, one weight per binding, in the same order. It does not wait for the next one. Between
-    two parts nothing is kept, because many slow readers may each be there.
+    epoch and weights, one weight per binding, in the same order. A part does not wait for the next one.
+    Nothing is kept between two parts, because many slow readers may be waiting there.
     """
     rows = Rows(_ONE_LINE, variables, texts, _PART_CHARACTERS)
     written: list[str] = []

@@ -5,7 +5,7 @@ operators distinguish (§17.1). A literal of an unknown datatype is OTHER; a lit
 form is ILL_TYPED. The operators decide what to do with these. Invariants: a value created from a term keeps
 that term, including its lexical form; a computed value has the canonical form. A computed number has at most
 `MAXIMUM_DIGITS` digits and a computed string at most `MAXIMUM_CHARACTERS` characters; longer ones are errors,
-because a short query that doubles a value repeatedly would fill any memory. Strings in the data may be
+because a short query that keeps doubling a value would exhaust the memory. Strings in the data may be
 longer; longer numbers in the data count as ILL_TYPED.
 """
 
@@ -27,7 +27,7 @@ from sparqlive.sparql.moments import Duration, Moment
 
 XSD: Final = "http://www.w3.org/2001/XMLSchema#"
 MAXIMUM_DIGITS: Final = 4000  # Python does not parse or format integers of more than 4300
-MAXIMUM_CHARACTERS: Final = 2**20  # a thousand rows of such strings fill a gigabyte
+MAXIMUM_CHARACTERS: Final = 2**20  # a thousand rows of such strings take a gigabyte
 _INTEGER_BOUND: Final = 10**MAXIMUM_DIGITS
 
 # Sums and products of decimals are exact: the default context would round them to 28 digits.

@@ -1,8 +1,8 @@
 """Character sets for regular expressions: categories, blocks, case variants, and set operations.
 
 Defines what \\p{…}, \\w, \\i and the flag `i` mean. Unknown categories and blocks are errors. Invariants: a
-set is a tuple of ascending, separate ranges of code points; no set contains a surrogate, which no text
-contains either.
+set is a tuple of ascending, separate ranges of code points; no set contains a surrogate, because no text
+does.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ possessive quantifiers, inline flags. Beyond XPath, it accepts `\\b`, `\\B` and 
 punctuation, because queries in the wild use them. Invariants: every character that reaches an engine has a
 known meaning there; all character sets, and the variants that the flag `i` adds, are written out, so that
 both engines match alike. No pattern reaches an engine that would expand to more than `MAXIMUM_EXPANDED`
-parts there: engines write out a repetition as often as it must match, also inside other repetitions.
+parts there: engines write a repetition out as often as it must match, even inside other repetitions.
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ class Translator:
         self.open_groups: list[int] = []  # 0 for a group that does not capture
         self._parts = [0]  # of the whole pattern, and of each open group in what is around it
         self._last_parts = 0  # of what a repetition would repeat
-        self._ranges = 0  # that classes listed; they may name the same ones many times
+        self._ranges = 0  # listed in classes, which may name the same one many times
 
     @property
     def expanded(self) -> int:
-        """How many parts an engine makes of the pattern, as far as it is read."""
+        """The number of parts that an engine creates for the pattern read so far."""
         return self._parts[0]
 
     def translate(self) -> str:
@@ -105,7 +105,7 @@ class Translator:
             )
 
     def _count_repetition(self, least: int) -> None:
-        """Counts what was read last again: as often as it must match, and once more for the loop after."""
+        """Counts the last part again: as often as it must match, and once more for the loop that follows."""
         if least:
             self._parts[-1] -= self._last_parts
             self._count_parts(self._last_parts * (least + 1))

@@ -70,7 +70,7 @@ class Matcher:
         )
 
     def for_columns(self) -> tuple[str, int] | None:
-        """The pattern as RE2 reads it, and how many characters it may match at once; None if RE2 cannot.
+        """Returns the pattern for RE2, and how many characters it may match at once; None if RE2 cannot.
 
         The characters are those of texts without newlines.
         """
@@ -110,7 +110,7 @@ class Matcher:
             return match(_seconds())
         except TimeoutError:
             raise _too_long() from None
-        except MemoryError:  # `regex` has a bound on what it remembers to come back to
+        except MemoryError:  # `regex` has a limit on the memory for backtracking
             raise TooLarge(
                 "Matching a regular expression took too much memory for one text and was stopped. "
                 f"{_SIMPLIFY}"
@@ -176,9 +176,9 @@ def check_size(pattern: str, flags: str) -> int:
 
 
 class _Matchers:
-    """The matchers that were used last, within a bound on their number and on their size together.
+    """The most recently used matchers, with a bound on their number and on their total size.
 
-    Without a lock: the exception that stops a query could leave it locked. Each step is atomic.
+    There is no lock: the exception that stops a query could leave it locked. Each step is atomic.
     """
 
     def __init__(self) -> None:

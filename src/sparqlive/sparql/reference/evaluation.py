@@ -3,7 +3,7 @@
 Defines the meaning of a query over a set of quads: datasets, groups, modifiers and query forms. EXISTS is
 evaluated once per solution, with its terms substituted into the pattern. SERVICE is rejected. The solutions
 of a part are counted by the variables that are needed around it (read, returned, or shared with another
-part): which values the others have makes no difference, only how often. Invariant: quads and queries are
+part): the values of other variables affect only the counts. Invariant: quads and queries are
 never modified; parts that do not depend on an outer solution are evaluated once.
 """
 

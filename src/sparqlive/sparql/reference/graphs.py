@@ -53,7 +53,7 @@ class Graph:
     # Paths
 
     def reached(self, path: al.Path, start: Term, forward: bool) -> Mapping[Term, int]:
-        """Returns where a path leads from a term, or backwards, and in how many ways where that counts."""
+        """Returns where a path leads from a term, or backwards, and in how many ways if these count."""
         known = self._reached.setdefault((path, forward), {})
         if start not in known:
             known[start] = self._lead(path, start, forward)

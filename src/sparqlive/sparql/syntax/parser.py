@@ -1,6 +1,6 @@
 """Parses SPARQL text into a parse tree: the lexer, and an LALR(1) parser.
 
-The parse table in grammar.json is made of grammar.lark by `make grammar`.
+`make grammar` generates the parse table in grammar.json from grammar.lark.
 The lexer decides what is a word, a number, a string or a name. Like SPARQL's own lexer, it accepts keywords
 without a space between them. Text outside the grammar is rejected with what was found and what was expected.
 Invariant: the table is read once, on first use, and nothing is kept between texts.
@@ -57,7 +57,7 @@ class _Lexer:
     """Matches all terminals with one regular expression. A word is a keyword, a function or an error."""
 
     def __init__(self, strings: Mapping[str, str], shapes: Mapping[str, str]) -> None:
-        """The terminals that are fixed texts, and those that are expressions, in order of priority."""
+        """Takes the terminals that are fixed texts, and those that are patterns, in order of priority."""
         marks = sorted((s for s in strings if not s.isalpha()), key=len, reverse=True)
         self._forms = {name: f"(?P<{name}>{shape})" for name, shape in shapes.items()}
         self._last = [
@@ -165,7 +165,7 @@ def _unreadable(text: str, position: int) -> TextError:
 
 
 class _Rule(NamedTuple):
-    """How many symbols become one, and how a node is made of them; see `setup/grammar.py`."""
+    """How many symbols a rule reduces, and how they become a node; see `setup/grammar.py`."""
 
     makes: str
     length: int
@@ -175,7 +175,7 @@ class _Rule(NamedTuple):
     absent: int
 
     def node(self, given: list[Any]) -> Any:
-        """What the rule makes of the nodes and tokens of its symbols."""
+        """Returns what the rule builds from the nodes and tokens of its symbols."""
         if self.kept is None:
             children = given
         else:
@@ -233,7 +233,7 @@ class _Grammar:
         raise AssertionError("the last token ends a text, or is not expected")
 
     def accepted(self, states: Sequence[int], last: int) -> set[str]:
-        """The terminals that can follow. The row of a state has also what can follow its rules elsewhere."""
+        """The terminals that can follow. A state's row also has those that follow only elsewhere."""
         kinds = filter(str.isupper, self.states[states[-1]])
         return {kind for kind in kinds if self._is_accepted([*states], kind, last)}
 

@@ -1,8 +1,7 @@
 """The parse tree between the grammar and the algebra, its tokens, and the error that knows its position.
 
-Invariant: leaves are tokens
-(strings with a `type` and a `start_pos` in the parsed text), or None where an optional part is absent;
-everything else is a Node.
+Invariant: leaves are tokens (strings with a `type` and a `start_pos` in the parsed text), or None where an
+optional part is absent; everything else is a Node.
 """
 
 from __future__ import annotations
