@@ -33,7 +33,7 @@ from sparqlive.bulk.ingest.lines import Lines, TextPiece
 from sparqlive.bulk.ingest.workers import Here
 from sparqlive.engine.changes import commit_by_workers
 from sparqlive.runtime.tuning import DEFAULT
-from sparqlive.store import catalog, compaction, ranges, runs
+from sparqlive.store import catalog, runs
 
 EX = "http://example.org/"
 VIEWS = {
@@ -80,10 +80,9 @@ def opened(path: Path, memory: int) -> sparqlive.Session:
 
     With no memory, views stay in the store.
     """
-    compaction.SMALL = 5
-    compaction.LARGE = 20 if path.name[-1] in "13579" else 10**9
-    ranges.ROWS_A_TASK = 8
-    session = sparqlive.Session(path, memory=memory, tuning=replace(DEFAULT, compacted_rows=60))
+    range_rows = 8 if path.name[-1] in "13579" else 10**9
+    tuning = replace(DEFAULT, compacted_rows=60, catalog_rows=5, range_rows=range_rows)
+    session = sparqlive.Session(path, memory=memory, tuning=tuning)
     session._writer.strategies.workers = lambda: (Here(), "live")  # type: ignore[method-assign]
     return session
 

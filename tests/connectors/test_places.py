@@ -14,12 +14,12 @@ import pytest
 from pyarrow import fs
 
 import sparqlive
-from sparqlive.store import compaction
 from sparqlive.store.place import file_system, place_at
 from tests.conftest import ROOT
 from tests.kills.cluster import Driver
 from tests.kills.writer import HELD, IN_STORE, batch, first, inspect, text_of
 from tests.oracle import Oracle
+from tests.tuned import tune
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,7 +53,7 @@ def matches(session: sparqlive.Session, data: set[ox.Quad]) -> None:
 def test_a_store_with_its_runs_there(
     place: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 5)  # so that contents become files
+    tune(monkeypatch, catalog_rows=5)  # so that contents become files
     data = first(SEED)
     lines = sorted(f"{quad.triple} .\n" for quad in data)
     put(f"{place}/data/one.nt", "".join(lines[:1000]).encode())

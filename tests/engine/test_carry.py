@@ -19,6 +19,7 @@ from sparqlive.store import place, store
 from tests.conftest import times
 from tests.on_spark import LONG
 from tests.store.test_store import quad, query
+from tests.tuned import tune
 
 pytestmark = pytest.mark.spark
 
@@ -90,11 +91,7 @@ def test_explain_and_stats_tell_the_last_choice() -> None:
 @pytest.mark.parametrize("few", [0, pytest.param(10**6, marks=LONG)], ids=["joined", "broadcast"])
 def test_large_batches_on_spark(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, few: int) -> None:
     """Many changes are read from files, and joined without being broadcast: the deltas are the same."""
-    from sparqlive.bulk import in_store
-    from sparqlive.bulk.backends.spark import backend
-
-    monkeypatch.setattr(backend, "FEW_ROWS", 3)
-    monkeypatch.setattr(in_store, "FEW_CHANGES", few)
+    tune(monkeypatch, catalog_rows=3, few_changes=few)
     rng = random.Random(10)
     with sparqlive.open(spark=spark) as session:
         data = {quad(rng) for _ in range(30)}
@@ -237,9 +234,7 @@ def test_the_temporary_store_goes_with_the_session(
 ) -> None:
     """Spark reads a session in memory from files, and writes files, which are gone after a failure too."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr("sparqlive.bulk.backends.spark.backend.FEW_ROWS", 3)
-    monkeypatch.setattr("sparqlive.bulk.backends.spark.backend._FEW_IN_PARTITION", 1)
-    monkeypatch.setattr("sparqlive.store.saving.FEW_ROWS", 3)
+    tune(monkeypatch, catalog_rows=3, partition_rows=1)
     rng = random.Random(13)
     with sparqlive.open(spark=spark) as session:
         session.load([quad(rng) for _ in range(30)])

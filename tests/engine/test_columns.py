@@ -16,7 +16,6 @@ from sparqlive.engine import batches
 from sparqlive.rdf import dictionary
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.session import Session
-from sparqlive.store import store
 from tests import nasty_terms
 
 EX = "http://example.org/"
@@ -64,7 +63,6 @@ def test_columns_and_rows_in_any_order(
     """Random batches, as texts or lists, by columns or rows, by any strategy; reopened in between."""
     rng = random.Random(3)
     tuning = replace(DEFAULT, column_rows=6, column_bytes=500, text_quads=10)
-    monkeypatch.setattr(store, "_MOST_OVERLAY", 5)
     path = tmp_path / "store" if kept else None
     data: set[ox.Quad] = set()
     session = sparqlive.Session(path, default_graph=default_graph, tuning=tuning)

@@ -17,8 +17,8 @@ import sparqlive
 from sparqlive.engine.budget import memory_limit
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.runtime.tuning import DEFAULT
-from sparqlive.store import compaction, saving
 from tests.conftest import examples
+from tests.tuned import tune
 
 pytestmark = pytest.mark.usefixtures("in_files")
 
@@ -106,8 +106,8 @@ def test_the_history_is_in_the_store(session: sparqlive.Session) -> None:
 def test_many_rows_are_in_files(
     session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    monkeypatch.setattr(saving, "FEW_ROWS", few)
-    monkeypatch.setattr(compaction, "ROWS_A_FILE", 8)
+    store = session._writer.persistence.store  # type: ignore[union-attr]
+    monkeypatch.setattr(store, "tuning", replace(DEFAULT, catalog_rows=few, file_rows=8))
     monkeypatch.setattr(session._writer, "tuning", replace(DEFAULT, reference_quads=-1))
     view, totals = session.view("view", QUERY), session.view("totals", TOTALS)
     assert len(view) == 50
@@ -249,8 +249,7 @@ def rows_of(session: sparqlive.Session, name: str) -> set[tuple[str, str]]:
 @pytest.fixture
 def few_computed(monkeypatch: pytest.MonkeyPatch) -> None:
     """More than four rows are many, and files have few terms."""
-    monkeypatch.setattr("sparqlive.bulk.backends.duckdb._MOST_HELD", 4)
-    monkeypatch.setattr("sparqlive.bulk.new_terms._TERMS_A_FILE", 7)
+    tune(monkeypatch, few_changes=4, file_rows=14)
 
 
 def entered_by_columns(session: sparqlive.Session, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -8,16 +8,14 @@ from pathlib import Path
 import pytest
 
 import sparqlive
-from sparqlive.bulk import in_store
 from sparqlive.bulk.backends.duckdb import DuckDb
-from sparqlive.engine import from_files
 from sparqlive.engine.carry import Strategies
-from sparqlive.store import saving
 from sparqlive.zset.relation import change_between
 from sparqlive.zset.run import Run
 from tests.conftest import FULL
 from tests.fixture_format import Fixture
 from tests.test_fixtures import KEPT, start
+from tests.tuned import tune
 
 CASES = [
     (fixture, ("memory", "store")[number % 2], ("searched", "scanned")[number // 2 % 2])
@@ -30,9 +28,8 @@ def test_epoch_by_epoch(
     fixture: Fixture, place: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Strategies, "_spark_on_files", lambda self, quads, target: DuckDb())
-    monkeypatch.setattr(from_files, "SCANNED_ROWS", -1 if how == "searched" else 1_000_000)
-    for module in (saving, in_store):
-        monkeypatch.setattr(module, "FEW_ROWS", 2)
+    searching = {"scanned_rows": -1, "rows_per_search": 0} if how == "searched" else {}
+    tune(monkeypatch, catalog_rows=2, **searching)
     path = tmp_path / "store" if place == "store" else None
     with sparqlive.open(path, default_graph=fixture.default_graph) as session:
         run = start(fixture, session, data_first=True)

@@ -12,9 +12,10 @@ import pytest
 import sparqlive
 from bench.orders import PREFIX, VIEWS, Catalogue
 from sparqlive.bulk.backends.duckdb import DuckDb
-from sparqlive.store import compaction, layout, runs
+from sparqlive.store import layout, runs
 from sparqlive.store.runs import Verified
 from tests.conftest import times
+from tests.tuned import tune
 
 pytestmark = pytest.mark.usefixtures("in_files")
 
@@ -47,10 +48,7 @@ def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files and row groups of a few rows: a subject's quads may be in two of them."""
     monkeypatch.setattr(runs, "ROWS_PER_GROUP", 7)
     monkeypatch.setattr(runs, "TERMS_PER_GROUP", 5)
-    monkeypatch.setattr(compaction, "ROWS_A_FILE", 20)
-    monkeypatch.setattr(compaction, "SMALL", 10)
-    for module in ("quad_runs", "streaming"):
-        monkeypatch.setattr(f"sparqlive.store.{module}.ROWS_PER_SEARCH", 0)
+    tune(monkeypatch, catalog_rows=10, file_rows=20, rows_per_search=0)
 
 
 def quads(chance: random.Random, count: int) -> list[str]:

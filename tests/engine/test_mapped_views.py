@@ -12,7 +12,6 @@ import pytest
 import sparqlive
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.session import Session
-from sparqlive.store import compaction
 from sparqlive.zset import relation
 
 EX = "http://example.org/"
@@ -28,13 +27,8 @@ VIEWS = {
 }
 
 
-SMALL = replace(DEFAULT, smallest_merge_rows=6, run_to_overlay=4, groups_kept=3)
-
-
-@pytest.fixture(autouse=True)
-def _few_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A few rows are in files, are merged, and are more groups than may be kept."""
-    monkeypatch.setattr(compaction, "SMALL", 4)
+SMALL = replace(DEFAULT, catalog_rows=4, smallest_merge_rows=6, run_to_overlay=4, groups_kept=3)
+"""A few rows are in files, are merged, and are more groups than may be kept."""
 
 
 def node(number: int) -> ox.NamedNode:

@@ -13,8 +13,8 @@ from pyoxigraph import DefaultGraph, Literal, NamedNode, Quad
 
 import sparqlive
 from sparqlive.spark.stored import EPOCH, WEIGHT, Plan, Planner
-from sparqlive.store import compaction
 from sparqlive.store.locks import leased_epochs, lend
+from tests.tuned import tune
 
 VIEWS = {
     "pairs": "SELECT ?s ?n { ?s <u:n> ?n }",
@@ -49,7 +49,7 @@ def counted(table: pa.Table) -> Counter[tuple[Any, ...]]:
 def test_a_store_is_read_as_its_session_reads_it(
     tmp_path: Path, compacted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "ROWS_A_FILE", 7)  # several files for a few rows
+    tune(monkeypatch, file_rows=7)  # several files for a few rows
     with sparqlive.open(tmp_path / "store") as session:
         views = {name: session.view(name, query) for name, query in VIEWS.items()}
         session.apply(insert=[quad(number) for number in range(20)])

@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,15 @@ import sparqlive
 from sparqlive.engine.assertions import ASSERTED, LOCAL, WIDTH
 from sparqlive.engine.older_assertions import whole_relation
 from sparqlive.rdf.dictionary import hash_of
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sources.manager import Source
 from sparqlive.sources.watcher import Content
-from sparqlive.store import compaction
 from sparqlive.store.catalog import FORMAT
 from sparqlive.store.commits import Commit
 from sparqlive.store.store import Store
 from sparqlive.zset.run import Run
 from tests.store.test_files import files
+from tests.tuned import tune
 
 NAMES = ("urn:a", "urn:b", "urn:c")
 
@@ -104,7 +106,7 @@ class Modelled:
 def test_sources_and_users_assert_the_same_quads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, small: int
 ) -> None:
-    monkeypatch.setattr(compaction, "SMALL", small)
+    tune(monkeypatch, catalog_rows=small)
     modelled, rng = Modelled(tmp_path / "store"), random.Random(seed)
     with_view = modelled.session.view("all", "SELECT ?s ?o { GRAPH <urn:g> { ?s ?p ?o } }")
     assert with_view.epoch == 0
@@ -144,7 +146,7 @@ def test_the_catalog_has_one_relation_for_all_sources(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def older(tmp_path: Path) -> Path:
     """A store of format 5: each source has a relation, with a base, or deltas, or files, or no row."""
     path = tmp_path / "store"
     with sparqlive.open(path, watch=False) as session:
@@ -154,14 +156,13 @@ def older(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         session.apply(insert=[Quad(*quad(1).triple, NamedNode("urn:g"))])
         report(session, "urn:c", [])
         session.view("all", "SELECT ?s ?o { GRAPH <urn:g> { ?s ?p ?o } }")
-    store = Store(path)
+    store = Store(path, tuning=replace(DEFAULT, catalog_rows=6))  # those of `urn:a` go to a file
     run = whole_relation(store, ASSERTED)
     assert run is not None
     assert whole_relation(store, LOCAL) is not None
     epoch, catalog = store.catalog.epoch(), store.catalog
     rows = {name: _rows_of(run, name) for name in NAMES}
     assert [len(found) for found in rows.values()] == [8, 5, 0]
-    monkeypatch.setattr(compaction, "SMALL", 6)  # those of `urn:a` go to a file
     bases = {f"source/{name}": (4, rows[name]) for name in ("urn:a", "urn:c")}
     store.write(Commit(epoch, bases=bases, forgotten=[ASSERTED]))
     assert files(path, "*source-urn-a*")
@@ -219,7 +220,7 @@ def test_an_older_store_that_could_not_be_written(older: Path, monkeypatch: pyte
 
 def test_what_sources_assert_is_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a compaction and when a store is opened; reports go on at any time."""
-    monkeypatch.setattr(compaction, "SMALL", 10)
+    tune(monkeypatch, catalog_rows=10)
     path = tmp_path / "store"
     held = {name: set[int]() for name in NAMES}
     chance = random.Random(3)

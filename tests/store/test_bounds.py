@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ import pytest
 
 import sparqlive
 from sparqlive.rdf.dictionary import Dictionary
-from sparqlive.store import bounds, compaction, runs, seeking
-from sparqlive.store.compaction import Writer
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.store import bounds, runs, seeking
+from sparqlive.store.compaction import Target, Writer
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.quad_runs import QuadRuns
 from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.seeking import Readers
 from sparqlive.store.streaming import StoredParts
+from tests.tuned import tune
 
 FILES, TERMS_A_FILE, GROUP = 60, 64, 8
 EX = "http://example.org/"
@@ -45,10 +48,9 @@ def footers() -> int:
 
 def test_quads_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runs, "ROWS_PER_GROUP", GROUP)
-    monkeypatch.setattr(compaction, "ROWS_A_FILE", TERMS_A_FILE)
     monkeypatch.setattr(bounds, "GROUP_ROWS", 3 * GROUP)
     place, subjects = LocalPlace(tmp_path, "."), np.arange(FILES * TERMS_A_FILE)
-    writer = Writer(place, ".", QUADS, 4)
+    writer = Writer(Target(place, ".", tuning=replace(DEFAULT, file_rows=TERMS_A_FILE)), QUADS, 4)
     writer.add((np.full(len(subjects), 5), np.full(len(subjects), 1), subjects, subjects % 3))
     writer.flush()
     assert len(writer.runs) == FILES
@@ -85,7 +87,7 @@ def test_many_graphs_in_one_row_group(
     graphs, rows = 1000, 20
     place, writer = (
         LocalPlace(tmp_path, "."),
-        Writer(LocalPlace(tmp_path, "."), ".", QUADS, 4, 1 if is_log else None),
+        Writer(Target(LocalPlace(tmp_path, "."), ".", 1 if is_log else None), QUADS, 4),
     )
     names = np.repeat(np.arange(graphs), rows)
     subjects = np.tile(np.arange(rows), graphs)
@@ -109,8 +111,7 @@ def test_many_graphs_in_one_row_group(
 @pytest.mark.usefixtures("in_files")
 def test_an_epoch_that_meets_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a view that stays in files: the footers of all files that it opens are freed before it ends."""
-    monkeypatch.setattr(compaction, "ROWS_A_FILE", 25)
-    monkeypatch.setattr(compaction, "SMALL", 5)
+    tune(monkeypatch, catalog_rows=5, file_rows=25)
 
     def quads(numbers: Sequence[int]) -> list[ox.Quad]:
         return [
@@ -140,7 +141,7 @@ def test_a_relation_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monkey
     place, chance = LocalPlace(tmp_path, "."), np.random.default_rng(1)
 
     def written(numbers: Any, epoch: int | None) -> list[RunFile]:
-        writer = Writer(place, ".", "view/rows", width, epoch, f"-{epoch}")
+        writer = Writer(Target(place, ".", epoch), "view/rows", width, f"-{epoch}")
         writer.add([numbers, *chance.integers(1 << 60, size=(width, len(numbers)))])
         writer.flush()
         return writer.runs
@@ -157,8 +158,7 @@ def test_a_relation_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_workers_merge_what_is_not_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside workers, the process that commits a compaction reads no files of relations or terms."""
-    monkeypatch.setattr(compaction, "SMALL", 5)
-    monkeypatch.setattr(compaction, "FEW_FOR_WORKERS", 20)
+    tune(monkeypatch, catalog_rows=5, fold_here_rows=20)
     done: list[str] = []
 
     def each(tasks: Sequence[Any], work: Callable[[Any], Any], what: str) -> list[Any]:

@@ -15,19 +15,18 @@ import pytest
 import sparqlive
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.runtime.tuning import DEFAULT
-from sparqlive.store import compaction, compactor, ranges, runs, term_runs
+from sparqlive.store import compactor, runs, term_runs
 from sparqlive.store.place import Place
 from tests.oracle import Oracle
 from tests.store.test_store import EX, QUERIES, quad, query
+from tests.tuned import tune
 
 
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of few rows, so that relations have many."""
-    for module in (runs, compaction):
-        monkeypatch.setattr(module, "ROWS_A_FILE", 7)
     monkeypatch.setattr(runs, "ROWS_PER_GROUP", 3)
-    monkeypatch.setattr(compaction, "SMALL", 3)
+    tune(monkeypatch, catalog_rows=3, file_rows=7)
 
 
 def many(rng: random.Random) -> ox.Quad:
@@ -44,8 +43,7 @@ def test_any_sequence_of_changes_and_compactions(
 ) -> None:
     rng = random.Random(seed)
     if by_ranges:
-        monkeypatch.setattr(compaction, "LARGE", 0)
-        monkeypatch.setattr(ranges, "ROWS_A_TASK", 10)
+        tune(monkeypatch, range_rows=10)
     data: set[ox.Quad] = set()
     session = sparqlive.open(tmp_path / "store")
     for name in ("optional", "distinct", "product"):
@@ -80,8 +78,7 @@ def test_files_that_no_change_falls_into_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_ranges: bool
 ) -> None:
     if by_ranges:
-        monkeypatch.setattr(compaction, "LARGE", 0)
-        monkeypatch.setattr(ranges, "ROWS_A_TASK", 7)
+        tune(monkeypatch, range_rows=7)
     with sparqlive.open(tmp_path / "store") as session:
         session.load(
             [ox.Quad(ox.NamedNode(f"{EX}n{n}"), ox.NamedNode(f"{EX}p"), ox.Literal(n)) for n in range(70)]
@@ -101,7 +98,7 @@ def test_in_the_background_while_changes_go_on(tmp_path: Path) -> None:
     rng = random.Random(11)
     data: set[ox.Quad] = set()
     begun = 0
-    tuning = replace(DEFAULT, compacted_rows=40)
+    tuning = replace(DEFAULT, compacted_rows=40, catalog_rows=3, file_rows=7)
     with sparqlive.Session(tmp_path / "store", history_epochs=20, tuning=tuning) as session:
         for name in QUERIES:
             session.view(name, query(name))
@@ -144,7 +141,7 @@ def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the folding and the transaction that names the result, the view goes and comes again."""
-    monkeypatch.setattr(compaction, "SMALL", 0)
+    tune(monkeypatch, catalog_rows=0)
     rng = random.Random(12)
     with sparqlive.open(tmp_path / "store") as session:
         session.load({quad(rng) for _ in range(20)})
@@ -170,7 +167,7 @@ def test_a_relation_that_is_dropped_meanwhile_stays_dropped(
 def test_merging_terms_reads_no_more_of_them_than_a_file_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "_MERGED_TERMS", 300)
+    tune(monkeypatch, file_rows=600)
     read: list[int] = []
 
     def counted(place: Place, run: runs.RunFile) -> TermColumns:

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction
 from sparqlive.store.seals import TABLES
 from tests.conftest import times
 from tests.store.test_store import EX, QUERIES, quad, query
+from tests.tuned import tune
 
 TIMES = int(os.environ.get("SPARQLIVE_DAMAGE", str(times(16, 320))))
 GROUP = f"PREFIX : <{EX}> SELECT ?x (COUNT(?y) AS ?n) {{ ?x :p ?y }} GROUP BY ?x"
@@ -30,10 +30,9 @@ LATER = f"PREFIX : <{EX}> SELECT ?x ?y {{ ?x :p ?z . ?z :q ?y }}"
 
 @pytest.fixture(scope="module")
 def small() -> Iterator[None]:
-    before = compaction.SMALL
-    compaction.SMALL = 3
-    yield
-    compaction.SMALL = before
+    with pytest.MonkeyPatch.context() as patch:
+        tune(patch, catalog_rows=3)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, head, place, runs, seals
+from sparqlive.store import head, place, runs, seals
 from sparqlive.store import store as store_module
 from tests.store.test_store import quad, query
+from tests.tuned import tune
 
 
 @pytest.fixture
 def made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A store with runs of all kinds, closed."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     with sparqlive.open(tmp_path / "store") as session:
         session.view("optional", query("optional"))
         session.load({quad(random.Random(seed)) for seed in range(30)})
@@ -327,7 +328,7 @@ def of_format_4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pq.write_table(table, where, row_group_size=rows, compression="zstd", **more)
 
     path = tmp_path / "store"
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     with monkeypatch.context() as patch, sparqlive.open(path) as session:
         patch.setattr(runs, "write_run", write)
         session.load({quad(random.Random(seed)) for seed in range(60)})

@@ -20,9 +20,10 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, runs
+from sparqlive.store import runs
 from tests.store.test_history import change, contents
 from tests.store.test_store import QUERIES, quad, query
+from tests.tuned import tune
 
 
 def filled(path: Path) -> sparqlive.Session:
@@ -71,7 +72,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("call", ["compact", "view"])
 def test_a_full_disk_under_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 3)
+    tune(monkeypatch, catalog_rows=3)
 
     def full(*_: Any, **__: Any) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -162,7 +163,7 @@ def damage(file: Path) -> None:
 
 @pytest.fixture
 def with_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     with filled(tmp_path / "store") as session:
         session.compact()
         change(session, random.Random(5))

@@ -24,7 +24,7 @@ from sparqlive.rdf.columns import Encoder, Ids
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, hash_of
 from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.columns import NAMES, has_types, term_table, typed
-from sparqlive.store import compaction, runs
+from sparqlive.store import runs
 from sparqlive.store.commits import Commit
 from sparqlive.store.locks import Lease
 from sparqlive.store.place import LocalPlace
@@ -33,6 +33,7 @@ from sparqlive.store.store import Store
 from sparqlive.store.term_maps import TermMaps
 from tests.store.test_history import Weights, change, contents
 from tests.store.test_store import QUERIES, quad, query
+from tests.tuned import tune
 
 
 def files(path: Path, name: str = "*") -> set[str]:
@@ -48,8 +49,7 @@ def test_small_epochs_write_no_files(tmp_path: Path) -> None:
 
 
 def test_history_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 2)
-    monkeypatch.setattr(compaction, "ROWS_A_FILE", 3)
+    tune(monkeypatch, catalog_rows=2, file_rows=3)
     rng = random.Random(5)
     seen: dict[int, dict[str, Weights]] = {}
     path = tmp_path / "store"
@@ -103,7 +103,7 @@ def contents_at(session: sparqlive.Session, epoch: int) -> dict[str, Weights]:
 def test_files_of_expired_history_stay_while_a_reader_needs_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 1)
+    tune(monkeypatch, catalog_rows=1)
     path, rng = tmp_path / "store", random.Random(7)
     with sparqlive.open(path, history_epochs=2) as session:
         session.view("distinct", query("distinct"))
@@ -126,12 +126,13 @@ def test_files_of_expired_history_stay_while_a_reader_needs_them(
 KILLED = """
 import os, random, sys
 import sparqlive
-from sparqlive.store import compaction, store
+from dataclasses import replace
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.store import store
 from tests.store.test_store import quad
-compaction.SMALL = 2
 def killed(*_):
     os._exit(9)
-with sparqlive.open(sys.argv[1]) as session:
+with sparqlive.Session(sys.argv[1], tuning=replace(DEFAULT, catalog_rows=2)) as session:
     store.Store._register = killed
     session.apply(insert=[quad(random.Random(seed)) for seed in range(50, 90)])
 """
@@ -140,7 +141,7 @@ with sparqlive.open(sys.argv[1]) as session:
 def test_files_of_a_commit_that_never_happened_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     path = tmp_path / "store"
     with sparqlive.open(path) as session:
         session.view("optional", query("optional"))
@@ -156,7 +157,7 @@ def test_files_of_a_commit_that_never_happened_are_removed(
 
 
 def test_a_failed_commit_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     path = tmp_path / "store"
     with sparqlive.open(path) as session:
         session.view("optional", query("optional"))
@@ -250,7 +251,7 @@ def test_a_file_that_cannot_be_a_run(tmp_path: Path, select: str, reason: str) -
 
 def test_a_run_that_the_catalog_lost_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A delta in files has no other row in the catalog."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     path = tmp_path / "store"
     with sparqlive.open(path) as session:
         session.view("optional", query("optional"))
@@ -279,7 +280,6 @@ def test_terms_of_texts_whose_ids_collide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
     """In term files or in the catalog, in memory or on disk: no two terms ever share an id."""
-    monkeypatch.setattr(compaction, "SMALL", small)
     monkeypatch.setattr(Encoder, "ids", few_ids)
     monkeypatch.setattr(
         "sparqlive.session.Dictionary",
@@ -289,7 +289,7 @@ def test_terms_of_texts_whose_ids_collide(
     path, rng = tmp_path / "store", random.Random(small)
     data: set[str] = set()
     for round_ in range(6):
-        with sparqlive.Session(path, tuning=replace(DEFAULT, column_bytes=0)) as session:
+        with sparqlive.Session(path, tuning=replace(DEFAULT, column_bytes=0, catalog_rows=small)) as session:
             session.view("all", "SELECT ?s ?o { ?s <urn:p> ?o }")
             for _ in range(3):
                 lines = {f"<urn:{rng.randrange(60)}> <urn:p> <urn:{rng.randrange(60)}> .\n" for _ in range(8)}
@@ -310,7 +310,7 @@ def test_terms_of_texts_whose_ids_collide(
 def test_terms_that_came_by_columns_leave_memory_with_their_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 300)
+    tune(monkeypatch, catalog_rows=300)
     with sparqlive.open(tmp_path / "store") as session:
         terms = session.dictionary
         for start in range(0, 4_000, 1_000):
@@ -343,11 +343,12 @@ def typed_files(path: Path) -> list[pa.Table]:
 
 def test_term_files_have_typed_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those that a load, an epoch and a compaction write."""
-    monkeypatch.setattr(compaction, "SMALL", 20)
     path = tmp_path / "store"
     lines = [f'<urn:s{n}> <urn:p> "{n}"^^<http://www.w3.org/2001/XMLSchema#integer> .\n' for n in range(90)]
     (tmp_path / "data.nt").write_text("".join(lines[:30]))
-    with sparqlive.Session(path, tuning=replace(DEFAULT, worker_bytes=0, column_bytes=0)) as session:
+    with sparqlive.Session(
+        path, tuning=replace(DEFAULT, worker_bytes=0, column_bytes=0, catalog_rows=20)
+    ) as session:
         session.load(tmp_path / "data.nt")
         sums = session.view("sums", "SELECT (SUM(?v) AS ?sum) { ?s <urn:p> ?v FILTER(?v > 10) }")
         session.apply(insert="".join(lines[30:60]), strategy="duckdb")

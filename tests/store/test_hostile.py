@@ -19,11 +19,11 @@ from sparqlive.agent.tokens import Tokens
 from sparqlive.cli.main import app
 from sparqlive.errors import Error
 from sparqlive.spark.stored import Planner
-from sparqlive.store import compaction
 from sparqlive.store.catalog import Catalog
 from sparqlive.store.locks import describe_writer, lend
 from sparqlive.store.names import stored_name, stored_run
 from tests.conftest import FULL
+from tests.tuned import tune
 
 EX = "http://example.org/"
 DATA = "\n".join(f"<{EX}{number}> <{EX}p> <{EX}{number % 7}> ." for number in range(40))
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A store with runs of quads, terms and a view."""
     path = tmp_path_factory.mktemp("made") / "store"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compaction, "SMALL", 10)
+        tune(patch, catalog_rows=10)
         with sparqlive.open(path) as session:
             session.view("all", QUERY)
             session.view("late", f"SELECT ?x {{ ?x <{EX}p> ?y }}", refresh="manual")

@@ -21,7 +21,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import sparqlive
 from sparqlive.runtime.tuning import DEFAULT
-from sparqlive.store import compaction
 from tests.conftest import examples
 from tests.oracle import Oracle
 from tests.store.test_store import EX, QUERIES, query
@@ -59,13 +58,12 @@ GRAPH_QUERIES = {
 class Stores(RuleBasedStateMachine):
     @initialize(small=st.sampled_from([0, 3, 10_000]), relaxed=st.booleans())
     def start(self, small: int, relaxed: bool) -> None:
-        self.before = compaction.SMALL
-        compaction.SMALL = small
         self.path = Path(tempfile.mkdtemp(prefix="sparqlive-machine-", dir=IN_MEMORY))
         self.options: dict[str, Any] = {"durability": "relaxed" if relaxed else "epoch"}
+        self.options["tuning"] = replace(DEFAULT, catalog_rows=small)
         self.data: set[ox.Quad] = set()
         self.seen: dict[str, dict[int, dict[Any, int]]] = {}
-        self.session = sparqlive.open(self.path / "store", **self.options)
+        self.session = sparqlive.Session(self.path / "store", **self.options)
 
     @rule(insert=batches, delete=batches)
     def apply(self, insert: set[ox.Quad], delete: set[ox.Quad]) -> None:
@@ -90,7 +88,7 @@ class Stores(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.session.close()
-        self.session = sparqlive.open(self.path / "store", **self.options)
+        self.session = sparqlive.Session(self.path / "store", **self.options)
 
     @rule()
     def read_beside(self) -> None:
@@ -125,7 +123,6 @@ class Stores(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "session"):
             self.session.close()
-            compaction.SMALL = self.before
             shutil.rmtree(self.path)
 
 
@@ -136,13 +133,12 @@ class Sources(RuleBasedStateMachine):
         small=st.sampled_from([0, 10_000]), graph=st.sampled_from(["strict", "union"]), data=documents
     )
     def start(self, small: int, graph: str, data: set[ox.Quad]) -> None:
-        self.before = compaction.SMALL
-        compaction.SMALL = small
+        self.tuning = replace(DEFAULT, catalog_rows=small)
         self.path = Path(tempfile.mkdtemp(prefix="sparqlive-machine-", dir=IN_MEMORY))
         self.union = graph == "union"
         self.local: set[ox.Quad] = set()
         self.asserted: dict[str, set[ox.Quad]] = {}
-        self.session = sparqlive.open(self.path / "store", default_graph=graph)  # type: ignore[arg-type]
+        self.session = sparqlive.Session(self.path / "store", default_graph=graph, tuning=self.tuning)  # type: ignore[arg-type]
         self.apply(data, set(), "auto")
         self.compact()
 
@@ -263,7 +259,7 @@ class Sources(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.session.close()
-        self.session = sparqlive.open(self.path / "store")
+        self.session = sparqlive.Session(self.path / "store", tuning=self.tuning)
 
     @rule()
     def read_beside(self) -> None:
@@ -299,7 +295,6 @@ class Sources(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "session"):
             self.session.close()
-            compaction.SMALL = self.before
             shutil.rmtree(self.path)
 
 

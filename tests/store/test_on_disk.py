@@ -12,7 +12,8 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction, quad_runs
+from sparqlive.store import quad_runs
+from tests.tuned import tune
 
 PREDICATES, SUBJECTS, ROWS_A_FILE = 6, 60, 25
 
@@ -32,7 +33,7 @@ ALL = [quad(subject, predicate) for subject in range(SUBJECTS) for predicate in 
 @pytest.fixture
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[sparqlive.Session]:
     """A store of 360 quads in files of 25 rows."""
-    monkeypatch.setattr(compaction, "ROWS_A_FILE", ROWS_A_FILE)
+    tune(monkeypatch, file_rows=ROWS_A_FILE)
     with sparqlive.open(tmp_path / "store") as made:
         made.apply(insert=ALL)
         made.compact()

@@ -14,20 +14,21 @@ import sparqlive
 from sparqlive.pipeline.file import read_pipeline
 from sparqlive.pipeline.job import Job
 from sparqlive.pipeline.progress import Progress
-from sparqlive.store import compaction, place
+from sparqlive.store import place
 from sparqlive.store import store as store_module
 from tests.oracle import Oracle
 from tests.store.test_failures import damage
 from tests.store.test_history import contents
 from tests.store.test_readers import same_epoch
 from tests.store.test_store import QUERIES, quad, query
+from tests.tuned import tune
 from tests.waiting import wait_until
 
 
 @pytest.fixture(params=["local", "remote"])
 def runs(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """An address; the code for other file systems works on pyarrow's local one here."""
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     if request.param == "remote":
         monkeypatch.setattr(store_module, "place_at", place.RemotePlace)
         monkeypatch.setattr(place, "sync", None)

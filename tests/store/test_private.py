@@ -20,9 +20,9 @@ import pytest
 import sparqlive
 from sparqlive.agent.audit import Audit
 from sparqlive.agent.tokens import Tokens
-from sparqlive.store import compaction
 from sparqlive.store.compaction import file_stem
 from tests.store.test_store import quad, query
+from tests.tuned import tune
 
 NEEDS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="needs to become another user")
 
@@ -50,7 +50,7 @@ def used(path: Path, **options: str) -> dict[str, tuple[int, int]]:
 
 
 def test_only_the_owner_reads(tmp_path: Path, umask: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     found = used(tmp_path / "store")
     names = " ".join(found)
     for wanted in (
@@ -348,7 +348,7 @@ def test_names_of_files_are_short_and_differ_also_without_case() -> None:
 
 
 def test_sources_of_any_name_are_compacted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 0)
+    tune(monkeypatch, catalog_rows=0)
     document = tmp_path / "data.nt"
     document.write_text("<urn:s> <urn:p> <urn:o> .\n<urn:s> <urn:p> <urn:q> .\n")
     # Others make no IRI, or could not be named in a URL.

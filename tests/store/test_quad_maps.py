@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import sparqlive
 from sparqlive.rdf.dictionary import Dictionary, hash_of
-from sparqlive.store import compaction, maps, ranges, runs
+from sparqlive.store import maps, runs
+from sparqlive.store.compaction import Writer
 from sparqlive.store.maps import Map
 from sparqlive.store.quad_map_building import COLUMNS, Order
 from sparqlive.store.quad_maps import QuadMaps
@@ -24,6 +25,7 @@ from sparqlive.store.store import Store
 from sparqlive.zset.run import Run, directory_of
 from tests.conftest import examples
 from tests.store.test_store import EX
+from tests.tuned import tune
 from tests.zset.test_run import columns, lookups
 
 Row = tuple[int, ...]
@@ -38,8 +40,7 @@ DEFAULT = Dictionary().id_of(ox.DefaultGraph())
 def small_parts() -> Iterator[None]:
     """Bases have many files, files many row groups, maps many blocks, and small runs have directories."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (runs, compaction):
-            patch.setattr(module, "ROWS_A_FILE", 40)
+        tune(patch, file_rows=40)
         patch.setattr(runs, "ROWS_PER_GROUP", 16)
         patch.setattr(maps, "BLOCK", 512)
         patch.setattr(maps, "_BUCKET_BITS", 3)
@@ -176,8 +177,7 @@ def test_the_same_as_sets(
 def test_bases_after_any_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by_ranges: bool) -> None:
     """Only files that a change falls into are written again."""
     if by_ranges:
-        monkeypatch.setattr(compaction, "LARGE", 0)
-        monkeypatch.setattr(ranges, "ROWS_A_TASK", 60)
+        tune(monkeypatch, range_rows=60)
     path, chance, data = tmp_path / "store", random.Random(8), set[ox.Quad]()
     with sparqlive.open(path) as session:
         for step in range(5):
@@ -201,7 +201,7 @@ def test_files_whose_predicates_interleave(tmp_path: Path, seed: int) -> None:
     rows = fill(path, some_quads(), {quad(n, 5 + n % 9, n % 5, n % 4 * (n % 9 < 4)) for n in range(90)})
     store = Store(path, read_only=True)
     with_graphs, base = chance.random() < 0.5, list[runs.RunFile]()
-    writers = [compaction.Writer(store.place, "runs", QUADS, 4, ending=f"-{seed}-{n}") for n in range(3)]
+    writers = [Writer(store.target("runs"), QUADS, 4, f"-{seed}-{n}") for n in range(3)]
     shares: dict[Row, list[Row]] = {}
     for s, p, o, g in rows:
         shares.setdefault((p, g) if with_graphs else (p,), []).append((p, g, s, o))
@@ -249,8 +249,7 @@ def test_a_part_among_many_costs_little(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.undo()
     for name, value in (("BLOCK", 1 << 18), ("_BUCKET_BITS", 13), ("FEWEST_FOR_DIRECTORY", 256)):
         monkeypatch.setattr(maps, name, value)
-    for module in (runs, compaction):
-        monkeypatch.setattr(module, "ROWS_A_FILE", 1_000_000)
+    tune(monkeypatch, file_rows=1_000_000)
     monkeypatch.setattr(runs, "ROWS_PER_GROUP", 131_072)
     path, count = tmp_path / "store", 20_000
     lines = [

@@ -17,9 +17,10 @@ import pytest
 
 import sparqlive
 from sparqlive.runtime.tuning import DEFAULT
-from sparqlive.store import compaction, locks
+from sparqlive.store import locks
 from tests.store.test_history import change, contents
 from tests.store.test_store import QUERIES, quad, query
+from tests.tuned import tune
 from tests.waiting import wait_until
 
 WRITER = """
@@ -27,11 +28,10 @@ import random, sys
 from dataclasses import replace
 import sparqlive
 from sparqlive.runtime.tuning import DEFAULT
-from sparqlive.store import compaction
 from tests.store.test_history import change
 from tests.store.test_store import QUERIES, query
-compaction.SMALL = 4
-tuning = replace(DEFAULT, compacted_rows=50)
+from tests.tuned import tune
+tuning = replace(DEFAULT, compacted_rows=50, catalog_rows=4)
 with sparqlive.Session(sys.argv[1], history_epochs=int(sys.argv[3]), tuning=tuning) as session:
     rng = random.Random(1)
     for name in QUERIES:
@@ -87,7 +87,7 @@ def test_a_reader_in_another_process_is_always_at_a_whole_epoch(tmp_path: Path, 
 
 
 def test_following_views_that_come_and_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 2)
+    tune(monkeypatch, catalog_rows=2)
     rng = random.Random(3)
     path = tmp_path / "store"
     with sparqlive.open(path) as session, sparqlive.open(path, read_only=True) as reader:

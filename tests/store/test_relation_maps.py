@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparqlive.errors import StoreFailed
 from sparqlive.store import relation_maps
-from sparqlive.store.compaction import Writer
+from sparqlive.store.compaction import Target, Writer
 from sparqlive.store.map_folder import MapFolder, map_folder
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.relation_maps import RelationMaps
@@ -28,7 +28,7 @@ def files_of(directory: Path, rows: Sequence[Row], width: int, rows_a_file: int 
     """Sorted rows with weights as the files of a base."""
     place = LocalPlace(directory, "runs")
     place.make("runs/attempt")
-    writer = Writer(place, "runs/attempt", NAME, width)
+    writer = Writer(Target(place, "runs/attempt"), NAME, width)
     for start in range(0, len(rows), rows_a_file):
         part = rows[start : start + rows_a_file]
         weights = np.arange(start + 1, start + 1 + len(part))

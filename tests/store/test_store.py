@@ -13,10 +13,10 @@ import pyoxigraph as ox
 import pytest
 
 import sparqlive
-from sparqlive.store import compaction
 from tests.fixture_format import Fixture, last_words
 from tests.oracle import Oracle, add
 from tests.test_fixtures import KEPT
+from tests.tuned import tune
 
 EX = "http://example.org/"
 QUERIES = {
@@ -41,7 +41,7 @@ def quad(rng: random.Random) -> ox.Quad:
 
 @pytest.mark.parametrize("small", [0, 10_000], ids=["files", "catalog"])
 def test_everything_is_there_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int) -> None:
-    monkeypatch.setattr(compaction, "SMALL", small)
+    tune(monkeypatch, catalog_rows=small)
     rng = random.Random(3)
     data: set[ox.Quad] = set()
     for round_ in range(10):

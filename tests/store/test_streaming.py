@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparqlive.store import runs, streaming
-from sparqlive.store.compaction import Writer
+from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.store import runs
+from sparqlive.store.compaction import Target, Writer
 from sparqlive.store.place import LocalPlace
 from sparqlive.store.runs import RunFile
 from sparqlive.store.seeking import Readers
@@ -30,7 +32,7 @@ def written(place: LocalPlace, rows: dict[tuple[int, int], int], epoch: int | No
     ordered = sorted(rows)
     for start in range(0, len(ordered), 4):
         part = ordered[start : start + 4]
-        writer = Writer(place, ".", _RELATION, 2, epoch, f"-{epoch}-{start}")
+        writer = Writer(Target(place, ".", epoch), _RELATION, 2, f"-{epoch}-{start}")
         columns = [np.array([row[n] for row in part], dtype=np.int64) for n in range(2)]
         writer.add([*columns, np.array([rows[row] for row in part], dtype=np.int64)])
         writer.flush()
@@ -64,16 +66,12 @@ def test_rows_of_keys_are_found_unless_they_are_too_many(tmp_path: Path) -> None
     place, base = LocalPlace(tmp_path, "."), {(n % 7, n): 1 for n in range(40)}
     later, few = {(3, 3): -1, (3, 100): 1}, np.array([[3, 101, 2], [4, 4, -1]], dtype=np.int64)
     parts = StoredParts(place, _RELATION, 2, written(place, base, None), written(place, later, 1), few)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "ROWS_PER_SEARCH", 1)
-        patch.setattr(streaming, "_READ_ROWS", 9)
-        found = parts.having(Readers(place), np.array([3]))
-        assert found is not None
-        wanted = [(*row, 1) for row in base if row[0] == 3] + [(3, 3, -1), (3, 100, 1), (3, 101, 2)]
-        assert sorted(map(tuple, found.tolist())) == sorted(wanted)
-        assert parts.having(Readers(place), np.array([3, 4])) is None, (
-            "they have more than nine rows in files"
-        )
+    readers = Readers(place, replace(DEFAULT, rows_per_search=1, scanned_rows=9))
+    found = parts.having(readers, np.array([3]))
+    assert found is not None
+    wanted = [(*row, 1) for row in base if row[0] == 3] + [(3, 3, -1), (3, 100, 1), (3, 101, 2)]
+    assert sorted(map(tuple, found.tolist())) == sorted(wanted)
+    assert parts.having(readers, np.array([3, 4])) is None, "they have more than nine rows in files"
 
 
 def test_rows_without_columns_are_counted() -> None:

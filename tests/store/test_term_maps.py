@@ -25,7 +25,7 @@ import sparqlive
 from sparqlive.errors import StoreFailed
 from sparqlive.rdf.term_columns import OTHER, SAME, UNKNOWN, Gathered, TermColumns
 from sparqlive.sparql.columns import TERM_SCHEMA
-from sparqlive.store import compaction, map_folder, maps, runs, term_maps
+from sparqlive.store import map_folder, maps, runs, term_maps
 from sparqlive.store.map_folder import MapFolder
 from sparqlive.store.maps import Map, UnusableMap
 from sparqlive.store.place import LocalPlace
@@ -34,6 +34,7 @@ from sparqlive.store.term_maps import TermMaps, name_of
 from sparqlive.store.term_runs import TermRuns, texts_in, write_term_run
 from tests.conftest import examples
 from tests.store.test_maps import write_map
+from tests.tuned import tune
 
 EX, XSD = "http://example.org/", "http://www.w3.org/2001/XMLSchema#"
 ODD = (
@@ -352,7 +353,7 @@ def test_maps_among_the_caches(
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Commits of a few terms write files."""
-    monkeypatch.setattr(compaction, "SMALL", 20)
+    tune(monkeypatch, catalog_rows=20)
 
 
 def named(start: int, stop: int) -> list[ox.Quad]:

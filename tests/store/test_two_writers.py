@@ -11,7 +11,7 @@ import pytest
 
 import sparqlive
 from sparqlive.agent.tokens import Tokens
-from sparqlive.store import compaction
+from tests.tuned import tune
 
 EX = "http://example.org/"
 QUERY = f"SELECT ?x ?y {{ ?x <{EX}p> ?y }}"
@@ -51,7 +51,7 @@ WRITES: dict[str, Writing] = {
 def test_the_later_writer_sees_the_other_commit(
     tmp_path: Path, first: bool, write: str, lock: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compaction, "SMALL", 10)
+    tune(monkeypatch, catalog_rows=10)
     a = filled(tmp_path / "s")
     (tmp_path / "s" / "writer.lock").unlink()
     if lock == "replaced":
@@ -105,7 +105,7 @@ def test_a_second_writer_does_not_remove_files_of_the_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It takes the files of a commit that has not been made yet for leftovers."""
-    monkeypatch.setattr(compaction, "SMALL", 10)
+    tune(monkeypatch, catalog_rows=10)
     a = filled(tmp_path / "s")
     (tmp_path / "s" / "writer.lock").unlink()
     assert a.store is not None

@@ -16,8 +16,9 @@ import pyarrow as pa
 from sparqlive.bulk.dialect import Dialect
 from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.new_terms import NewTerms
+from sparqlive.store.compaction import Target
 from sparqlive.store.runs import RunFile
-from sparqlive.store.saving import Saved, Target
+from sparqlive.store.saving import Saved
 
 if TYPE_CHECKING:
     from sparqlive.bulk.stored_rows import StoredRelation

@@ -42,8 +42,9 @@ from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.runtime.memory import give_back
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import NAMES, entry_table
+from sparqlive.store.compaction import Target
 from sparqlive.store.runs import RunFile
-from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
+from sparqlive.store.saving import Saved, sorted_rows
 from sparqlive.store.store import LaterChanges, Sources
 from sparqlive.zset.columns import ColumnRows
 from sparqlive.zset.run import Column, Run
@@ -52,9 +53,6 @@ if TYPE_CHECKING:
     from sparqlive.quads.current import Quads as SessionQuads
 
 _TRIES = 5
-_MANY_CHANGES = 1_000
-"""With more, the milliseconds that giving memory back takes do not count."""
-FEW_CHANGES = 50_000
 
 
 @dataclass(frozen=True)
@@ -75,11 +73,6 @@ class Changes:
             rows = np.array(changes, dtype=np.int64).reshape(-1, 5)
         predicates = frozenset(np.unique(rows[:, 1]).tolist())
         return cls(StoredRelation((), rows), len(rows), int((rows[:, 4] < 0).sum()), predicates)
-
-    @property
-    def are_few(self) -> bool:
-        """Whether they are broadcast, and what they join is restricted by their keys."""
-        return self.count <= FEW_CHANGES
 
 
 @dataclass(frozen=True)
@@ -133,7 +126,7 @@ class InStore:
         self._make_backend = backend
         self._sources = sources
         self._session_quads = quads
-        self._target = target
+        self._target, self._tuning = target, target.tuning
         self._terms = terms
         self._id_of = terms.id_of
         self._changes = changes
@@ -306,7 +299,7 @@ class InStore:
         before_changes: bool = False,
     ) -> Saved:
         """Saves what the frames compute, or its difference to stored rows, for a relation."""
-        if self._changes.count > _MANY_CHANGES:
+        if self._changes.count > self._tuning.small_batch:
             give_back()  # lookups open many files
         for _ in range(_TRIES):
             sources = self._sources()
@@ -343,9 +336,10 @@ class InStore:
         return not made.clashes
 
     def _kept(self, backend: Backend, rows: Frame, relation: str, *, is_delta: bool) -> Saved:
-        if is_delta and self._changes.count <= FEW_ROWS and not self._changes.relation.files:
+        most = self._tuning.catalog_rows
+        if is_delta and self._changes.count <= most and not self._changes.relation.files:
             few = backend.held(rows)[1]
-            if few is not None and few.num_rows <= FEW_ROWS:
+            if few is not None and few.num_rows <= most:
                 *columns, weights = (column.to_numpy() for column in few.columns)
                 return sorted_rows(columns, weights)
         return backend.save(rows, relation, self._target)
@@ -359,7 +353,8 @@ class InStore:
 
         if not before_changes:
             return scan.TableOfQuads(base, None, self._id_of)
-        count, relation, few = self._changes.count, self._changes.relation, self._changes.are_few
+        count, relation = self._changes.count, self._changes.relation
+        few = count <= self._tuning.few_changes
         return scan.TableOfQuads(
             base,
             table(backend, _CHANGE, relation) if count else None,
@@ -376,7 +371,7 @@ class InStore:
             return base
         deletes = later.deletes + own.deletes
         late = self._log(backend, later, own, grouped=deletes > 0)
-        return backend.view(scan.with_changes(base, late, deletes <= FEW_CHANGES, deletes > 0))
+        return backend.view(scan.with_changes(base, late, deletes <= self._tuning.few_changes, deletes > 0))
 
     def _log(self, backend: Backend, later: LaterChanges, own: Changes, *, grouped: bool) -> Frame:
         """Returns the changes after the files of quads, as s, p, o, g, w; grouped: each quad once."""
@@ -407,7 +402,7 @@ class InStore:
     def _known(self, backend: Backend, plan: op.Operator, saved: Saved) -> Solutions:
         """Returns a change, or an initial content, that was computed earlier."""
         solutions = _solutions(backend, plan, _relation_of(self._target, saved))
-        return replace(solutions, small=saved.count <= FEW_CHANGES)
+        return replace(solutions, small=saved.count <= self._tuning.few_changes)
 
 
 def _of_source(evaluation: Evaluation, operator: op.Group, part: GroupPart) -> ResultFrames:

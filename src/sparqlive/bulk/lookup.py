@@ -22,14 +22,10 @@ from sparqlive.quads.scope import PREDICATE, SUBJECT, scope_in
 from sparqlive.rdf.term_columns import TermColumns
 from sparqlive.sparql.algebra import Term
 from sparqlive.sparql.columns import term_table
-from sparqlive.store.seeking import ROWS_PER_SEARCH
 from sparqlive.zset.run import Column
 
 if TYPE_CHECKING:
     from sparqlive.quads.current import Quads
-
-SCANNED_ROWS = 1_000_000
-"""Fewer rows than this are never scanned by the backend: opening the files would take as long."""
 
 
 class Lookup:
@@ -51,7 +47,8 @@ class Lookup:
         self, state: State, graph: op.GraphChoice, predicate: int | None, subjects: Column
     ) -> pa.Table | None:
         """Returns the quads of some subjects, each once: s, p, o, g, w. None if a scan is cheaper."""
-        if len(subjects) * ROWS_PER_SEARCH > self._quads.size_about(predicate) > SCANNED_ROWS:
+        tuning = self._quads.tuning
+        if len(subjects) * tuning.rows_per_search > self._quads.size_about(predicate) > tuning.scanned_rows:
             return None
         scope, after = scope_in(graph, self._id_of), state is State.NEW
         known, own = {} if predicate is None else {PREDICATE: predicate}, own_graph(scope)

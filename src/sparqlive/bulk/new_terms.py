@@ -15,12 +15,11 @@ import pyarrow as pa
 
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF
 from sparqlive.rdf.term_columns import OTHER, UNKNOWN, Ids, TermColumns, large, match
+from sparqlive.store.compaction import Target
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, term_groups
-from sparqlive.store.saving import Target
 from sparqlive.store.term_runs import texts_in, write_term_run
 
-_TERMS_A_FILE = 500_000
 _BYTES_A_FILE = 64 << 20
 
 
@@ -76,7 +75,7 @@ class TermSaving:
         if len(ids):
             self._waiting.append((ids, large(texts)))
         terms, size = sum(len(ids) for ids, _ in self._waiting), sum(t.nbytes for _, t in self._waiting)
-        if terms >= _TERMS_A_FILE or size >= _BYTES_A_FILE:
+        if terms >= self._target.tuning.file_rows // 2 or size >= _BYTES_A_FILE:
             self._flush(is_end=False)
 
     def finish(self) -> NewTerms:

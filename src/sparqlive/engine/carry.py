@@ -39,8 +39,8 @@ from sparqlive.zset.run import Run
 if TYPE_CHECKING:
     from sparqlive.bulk.backend import Backend
     from sparqlive.bulk.ingest.workers import Workers
+    from sparqlive.store.compaction import Target
     from sparqlive.store.saving import Saved as SavedRows
-    from sparqlive.store.saving import Target
 
 
 @dataclass(frozen=True)
@@ -273,9 +273,7 @@ class Strategies:
         name, reason = self._file_backend(requested, quads, changes)
         strategy = "rebuild" if requested == "rebuild" else name
         if name == "spark":
-            from sparqlive.bulk.in_store import FEW_CHANGES
-
-            reads_all = changes is None or changes > FEW_CHANGES or strategy == "rebuild"
+            reads_all = changes is None or changes > self.tuning.few_changes or strategy == "rebuild"
             create = partial(self._spark_on_files, quads if reads_all else 0)
             return FileBackend(name, strategy, reason, create)
         return FileBackend(name, strategy, reason, self._duckdb_on_files)
@@ -312,13 +310,13 @@ class Strategies:
     def _duckdb_on_files(self, target: Target) -> Backend:
         from sparqlive.bulk.backends.duckdb import DuckDb
 
-        return DuckDb(memory=self._file_memory)
+        return DuckDb(memory=self._file_memory, tuning=self.tuning)
 
     def _spark_on_files(self, quads: int, target: Target) -> Backend:
         _ensure_spark(f'. Or set bulk to "duckdb": {IN_FILES}.')
         from sparqlive.bulk.backends.spark.backend import SparkBackend
 
-        return SparkBackend(self.spark_session(), scratch=target, quads=quads)
+        return SparkBackend(self.spark_session(), target, quads, self.tuning)
 
     def contents_by(self, backend: str) -> Saved:
         """Returns a function that computes contents of plans as of the last epoch on a backend."""

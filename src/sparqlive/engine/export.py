@@ -138,7 +138,7 @@ class _TemporaryStore:
         from sparqlive.store.store import Store  # imported late because it is slow to import
 
         self._directory = tempfile.TemporaryDirectory(prefix="sparqlive-")
-        self.store = Store(self._directory.name)
+        self.store = Store(self._directory.name, tuning=quads.tuning)
         self._dictionary = dictionary
         self.store.write_quads(quads.columns())
         singles = TermColumns.of(list(dictionary.single_entries().items()))

@@ -34,7 +34,8 @@ from sparqlive.plan.rewrites.store_unreachable import store_unreachable
 from sparqlive.plan.totals import width as width_of_totals
 from sparqlive.quads.current import Quads
 from sparqlive.runtime.memory import give_back
-from sparqlive.store.saving import FEW_ROWS, Saved, Target, sorted_rows
+from sparqlive.store.compaction import Target
+from sparqlive.store.saving import Saved, sorted_rows
 from sparqlive.store.streaming import StoredParts, rows_of_saved
 from sparqlive.zset.blocks import Blocks, cut
 from sparqlive.zset.relation import Row
@@ -262,7 +263,7 @@ class FileViews:
     def _compute_first(self, content: Materialization, way: FileBackend, folder: str) -> None:
         """Computes the first relations of a content, as files in a folder of an attempt."""
         with self._data.staging():
-            self._compute(content, way, Target(self._store.place, folder))
+            self._compute(content, way, self._store.target(folder))
 
     def _compute(self, content: Materialization, way: FileBackend, target: Target) -> None:
         in_store = self._in_store(way, target)
@@ -297,7 +298,7 @@ class FileViews:
     def carry(self, epoch: int, changes: Changes, way: FileBackend, folder: str) -> Outcome:
         """Computes what an epoch changes, as files in a folder of an attempt."""
         with self._data.staging():
-            return self._carry(changes, way, Target(self._store.place, self._folder(folder, way), epoch))
+            return self._carry(changes, way, self._store.target(self._folder(folder, way), epoch))
 
     def _carry(self, changes: Changes, way: FileBackend, target: Target) -> Outcome:
         in_store, outcome = self._in_store(way, target, changes), Outcome()
@@ -314,7 +315,7 @@ class FileViews:
                 outcome.choices[content] = Choice(way.strategy, seconds, reason)
                 content.carried = way.strategy
         self._expand(outcome)
-        if changes.count > FEW_ROWS:
+        if changes.count > self._store.tuning.catalog_rows:
             give_back()
         return outcome
 

@@ -13,14 +13,14 @@ import numpy as np
 
 from sparqlive.bulk.backend import Backend
 from sparqlive.bulk.in_store import Changes, InStore, StoreTerms
-from sparqlive.bulk.lookup import SCANNED_ROWS
 from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.engine.export import BulkData
 from sparqlive.plan import operators as op
 from sparqlive.quads.current import Change
+from sparqlive.store.compaction import Target
 from sparqlive.store.relation_maps import RelationMaps
 from sparqlive.store.runs import names_of, read_columns
-from sparqlive.store.saving import Saved, Target
+from sparqlive.store.saving import Saved
 from sparqlive.zset.kept import Kept
 from sparqlive.zset.relation import Row
 from sparqlive.zset.run import Run, RunRows
@@ -54,7 +54,7 @@ class FromFiles:
                 if of_totals and isinstance(operator, op.Group):
                     (totals[operator],) = of_totals
         with self._data.store.scratch() as target:
-            quads = 0 if given.are_few else self._data.quads.size
+            quads = 0 if given.count <= target.tuning.few_changes else self._data.quads.size
             in_store = self._in_store(target, given, parameters, quads)
             for number, plan in enumerate(plans):
                 found[plan] = in_store.delta(plan, f"delta/{number}", stored, found, totals)
@@ -88,7 +88,7 @@ class FromFiles:
         return InStore(
             lambda: self._create(quads, target),
             lambda: data.sources(self._undone),
-            None if self._undone or data.quads.size <= SCANNED_ROWS else data.quads,
+            None if self._undone or data.quads.size <= target.tuning.scanned_rows else data.quads,
             target,
             terms,
             changes,

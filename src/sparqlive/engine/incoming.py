@@ -78,9 +78,8 @@ def read_by_workers(writer: Writer, parse: Parse, graph: str | None = None) -> I
     assert persistence is not None
     place = persistence.store.place
     with persistence.store.attempt() as folder:
-        incoming = _Incoming(
-            persistence, Reading(workers, parse, graph, place, folder), f"{folder}/{SCRATCH}"
-        )
+        found = Reading(workers, parse, graph, persistence.store.target(folder))
+        incoming = _Incoming(persistence, found, f"{folder}/{SCRATCH}")
         try:
             with incoming.found(writer.lock) as files:
                 yield files

@@ -82,6 +82,7 @@ class Persistence:
             durability=durability,
             sync_milliseconds=sync_milliseconds,
             runs=runs,
+            tuning=quads.tuning,
         )
         self._catalog = self.store.catalog
         self._retention = retention
@@ -93,9 +94,7 @@ class Persistence:
         self._catalog.use_under(lock)
         try:
             self.data = StoredData(self.store, quads, dictionary)
-            self.compactor = Compactor(
-                self.store, lock, self._mapped, self._moved, self._history_end, memory, quads.tuning
-            )
+            self.compactor = Compactor(self.store, lock, self._mapped, self._moved, self._history_end, memory)
         except BaseException:
             self.store.close()
             raise

@@ -101,6 +101,52 @@ class Tuning:
     memory: 500 bytes per changed quad with two views, half as much again while they are read when a store
     opens (190,000 changes after 1.6 million quads)."""
 
+    # Stores
+
+    catalog_rows: int = 10_000
+    """Contents, deltas and lists of terms of at most this many rows are rows in memory and in the catalog; of
+    more, files are written (`bench.durability`)."""
+    file_rows: int = 1_000_000
+    """Rows in a file of a relation. Who writes one has them in memory: 8 MB per column (`bench.scale`)."""
+    range_rows: int = 1_000_000
+    """Relations with more rows than this are folded by ranges of about as many, one after the other, so
+    that none takes more memory than this (`bench.beyond_memory`)."""
+    fold_here_rows: int = 50_000
+    """Where there are workers, they fold relations with more rows than this (`bench.local_spark`)."""
+    term_files: int = 8
+    """Files of terms are searched one after the other, so from this many on, compaction merges the small
+    ones (`bench.durability`)."""
+    forgotten_epochs: int = 250
+    """Epochs of history that are deleted while the lock is held once: commits wait for it
+    (`bench.pauses`)."""
+    rows_per_search: int = 256
+    """Searching for a row in a file takes about as long as reading this many in order
+    (`bench.bulk_executor`)."""
+    scanned_rows: int = 1_000_000
+    """Rows are searched for where there are fewer than this, however many are wanted: having a backend open
+    and scan the files takes as long (`bench.bulk`)."""
+
+    # What backends compute on files
+
+    few_changes: int = 50_000
+    """Up to this many changes, or rows that they lead to, are computed ahead. What they join is restricted
+    to their keys, and looked up if these are few (`bench.bulk`)."""
+    broadcast_rows: int = 500_000
+    """Spark broadcasts up to this many rows of a few ids each; more are shuffled, and spill
+    (`bench.local_spark`)."""
+    partition_rows: int = 1_000
+    """Up to this many rows of a partition of Spark come back as rows, of more the names of files
+    (`bench.local_spark`)."""
+    partition_quads: int = 4_000_000
+    """Spark gets more partitions for more quads than this in each: one of its tasks has several sorts and
+    sums in memory at once (`bench.local_spark`)."""
+    repeated_characters: int = 4_000
+    """Spark computes a frame with a longer text once for all its readers: for a shorter one, that takes
+    longer than to analyse the text again (`bench.local_spark`)."""
+    repeated_tables: int = 12
+    """Also one that reads more tables than this: each reading of a reading would double them
+    (`bench.local_spark`)."""
+
     # What operators keep
 
     groups_kept: int = 50_000

@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 
 from sparqlive.rdf.term_columns import TermColumns
-from sparqlive.store import compaction
-from sparqlive.store.compaction import Writer
-from sparqlive.store.place import Place
+from sparqlive.store.compaction import Target, Writer
 from sparqlive.store.runs import QUADS, RunFile
 from sparqlive.store.tables import Rows
 from sparqlive.store.term_runs import write_term_run
@@ -56,9 +54,8 @@ TermRun = tuple[RunFile, TermColumns]
 """A file of terms, and its content."""
 
 
-def is_large(commit: Commit) -> bool:
-    """Whether some part of a commit goes to files."""
-    most = compaction.SMALL
+def is_large(commit: Commit, most: int) -> bool:
+    """Whether some part of a commit has more rows than `most`, and goes to files."""
     if (commit.changes is not None and len(commit.changes) > most) or _new_terms(commit) > most:
         return True
     return any(len(rows) > most for _, rows in commit.deltas.values()) or any(
@@ -70,29 +67,29 @@ def _new_terms(commit: Commit) -> int:
     return len(commit.terms) + (sum(map(len, commit.term_columns)) if commit.term_columns else 0)
 
 
-def in_files(place: Place, folder: str, commit: Commit) -> tuple[Commit, TermRun | None]:
-    """Writes the large parts of a commit to files below a folder.
+def in_files(target: Target, commit: Commit) -> tuple[Commit, TermRun | None]:
+    """Writes the large parts of a commit to files.
 
     Returns a commit that names them, and the file of its terms, if any.
     """
-    most, epoch = compaction.SMALL, commit.epoch
+    most, of_epoch = target.tuning.catalog_rows, replace(target, epoch=commit.epoch)
     runs, changes, term_run = [*commit.runs], commit.changes, None
     if changes is not None and len(changes) > most:
-        runs += _written(Writer(place, folder, QUADS, 4, epoch), _sorted_changes(changes))
+        runs += _written(Writer(of_epoch, QUADS, 4), _sorted_changes(changes))
         changes = None
     if _new_terms(commit) > most:
         terms = TermColumns.together([TermColumns.of(commit.terms), *commit.term_columns])
-        term_run = write_term_run(place, folder, terms), terms
+        term_run = write_term_run(target.place, target.folder, terms), terms
         runs.append(term_run[0])
         commit = replace(commit, terms=(), term_columns=())
     deltas, bases = dict(commit.deltas), dict(commit.bases)
     for name, (width, rows) in commit.deltas.items():
         if width and len(rows) > most:
-            runs += _written(Writer(place, folder, name, width, epoch), _sorted_columns(rows, width))
+            runs += _written(Writer(of_epoch, name, width), _sorted_columns(rows, width))
             del deltas[name]
     for name, (width, content) in commit.bases.items():
         if width and content is not None and _size(content) > most:
-            runs += _written(Writer(place, folder, name, width), _sorted_columns(content, width))
+            runs += _written(Writer(target, name, width), _sorted_columns(content, width))
             bases[name] = (width, None)
     return replace(commit, changes=changes, runs=runs, deltas=deltas, bases=bases), term_run
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.store.deltas import read_changes, read_deltas
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Segment, segments_of
 from sparqlive.store.ranges import RangeTask, changed_tasks, range_tasks, rows_before, rows_in_range
 from sparqlive.store.runs import (
     QUADS,
-    ROWS_A_FILE,
     TERMS,
     RunFile,
     is_read_whole,
@@ -38,20 +38,21 @@ from sparqlive.store.tables import Base, Tables
 from sparqlive.store.term_runs import MergeTerms
 from sparqlive.zset.run import Column, Run
 
-# The catalog holds contents, deltas and lists of terms of at most this many rows; larger ones are in files.
-SMALL = 10_000
-LARGE = 500_000
-"""Relations with more rows than this are folded by ranges."""
-FEW_FOR_WORKERS = 50_000
-"""With workers, relations with more rows than this are folded by them."""
 _STEM_LENGTH = 60
-# Runs of terms are searched one after the other, so small ones are merged from this many runs on.
-_TERM_RUNS = 8
-_MERGED_TERMS = ROWS_A_FILE // 2
 
 Rows = dict[tuple[int, ...], int]
 Each = Callable[[Sequence[Any], Callable[[Any], Any], str], list[Any]]
 """Runs a function on each task, possibly on workers; the text describes the tasks."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """The folder of an attempt, where files are written. `epoch`: of deltas; None for bases."""
+
+    place: Place
+    folder: str
+    epoch: int | None = None
+    tuning: Tuning = DEFAULT
 
 
 @dataclass(frozen=True)
@@ -81,34 +82,22 @@ class FoldedTerms:
 class Writer:
     """Collects sorted rows and writes them as files of a relation."""
 
-    def __init__(
-        self,
-        place: Place,
-        folder: str,
-        relation: str,
-        width: int,
-        epoch: int | None = None,
-        ending: str = "",
-    ) -> None:
-        """`epoch`: the rows are the delta of this epoch, not the base.
-
-        `ending` keeps file names apart when several writers write a relation into one folder.
-        """
-        self._place = place
+    def __init__(self, target: Target, relation: str, width: int, ending: str = "") -> None:
+        """`ending` keeps file names apart when several writers write a relation into one folder."""
+        self._target = target
         self._ending = ending
-        self._folder = folder
         self._relation = relation
-        self._epoch = epoch
-        self._names = names_of(relation, width, is_delta=epoch is not None)
+        self._names = names_of(relation, width, is_delta=target.epoch is not None)
         self._waiting: list[Sequence[Column]] = []
         self._size = 0
         self.runs: list[RunFile] = []
 
     def add(self, columns: Sequence[Column]) -> None:
         """Adds rows in the order of the relation."""
-        for start in range(0, len(columns[0]), ROWS_A_FILE):
-            piece = [column[start : start + ROWS_A_FILE] for column in columns]
-            if self._size + len(piece[0]) > ROWS_A_FILE:
+        most = self._target.tuning.file_rows
+        for start in range(0, len(columns[0]), most):
+            piece = [column[start : start + most] for column in columns]
+            if self._size + len(piece[0]) > most:
                 self.flush()
             self._waiting.append(piece)
             self._size += len(piece[0])
@@ -120,11 +109,12 @@ class Writer:
         columns = [np.ascontiguousarray(np.concatenate(parts)) for parts in zip(*self._waiting, strict=True)]
         named = dict(zip(self._names, columns, strict=True))
         first = tuple(int(column[0]) for name, column in named.items() if name != "w")
-        stem = file_stem(self._relation) + ("" if self._epoch is None else "-delta")
-        path = f"{self._folder}/{stem}-{len(self.runs):05d}{self._ending}.parquet"
+        target, place = self._target, self._target.place
+        stem = file_stem(self._relation) + ("" if target.epoch is None else "-delta")
+        path = f"{target.folder}/{stem}-{len(self.runs):05d}{self._ending}.parquet"
         in_order = {name: named[name] for name in _file_order(self._names)}
-        size, digests = write_rows(self._place, path, in_order, is_searched=not is_read_whole(self._relation))
-        self.runs.append(RunFile(path, self._relation, self._size, size, first, digests, self._epoch))
+        size, digests = write_rows(place, path, in_order, is_searched=not is_read_whole(self._relation))
+        self.runs.append(RunFile(path, self._relation, self._size, size, first, digests, target.epoch))
         self._waiting, self._size = [], 0
 
 
@@ -145,7 +135,7 @@ def _file_order(names: Sequence[str]) -> Sequence[str]:
 
 
 def fold(
-    place: Place, folder: str, catalog: Tables, relation: str, epoch: int, each: Each | None = None
+    target: Target, catalog: Tables, relation: str, epoch: int, each: Each | None = None
 ) -> Folded | None:
     """Folds the changes of a relation up to an epoch into its content; None if it does not exist.
 
@@ -155,17 +145,18 @@ def fold(
     base = catalog.base(relation)
     if base is None:
         return None
+    place, tuning = target.place, target.tuning
     runs = catalog.runs(relation)
     rows = catalog.base_rows(relation) + unfolded_rows(catalog, relation, base.epoch)
-    if rows > (LARGE if each is None else min(LARGE, FEW_FOR_WORKERS)) and base.width:
-        return _fold_large(place, folder, catalog, relation, base, epoch, each)
+    if rows > (tuning.range_rows if each is None else tuning.fold_here_rows) and base.width:
+        return _fold_large(target, catalog, relation, base, epoch, each)
     changes, last = _changes(place, catalog, relation, base.epoch, epoch, base.width)
     folded = Folded(relation, base.width, last, base.epoch, [run.path for run in runs])
-    writer = Writer(place, folder, relation, base.width)
+    writer = Writer(target, relation, base.width)
     if base.rows is not None:
         changes = summed([base.rows, changes], base.width)
     if not runs:
-        if base.width == 0 or (relation != QUADS and len(changes) <= SMALL):
+        if base.width == 0 or (relation != QUADS and len(changes) <= tuning.catalog_rows):
             return replace(folded, rows={tuple(row): weight for *row, weight in changes.tolist()})
         _write(writer, relation, changes)
         writer.flush()
@@ -180,8 +171,7 @@ def unfolded_rows(catalog: Tables, relation: str, since: int) -> int:
 
 
 def _fold_large(
-    place: Place,
-    folder: str,
+    target: Target,
     catalog: Tables,
     relation: str,
     base: Base,
@@ -199,8 +189,9 @@ def _fold_large(
         else:
             files += stored
     old = catalog.runs(relation)
-    tasks, rewritten = changed_tasks(range_tasks([*old, *files], summed(rows, base.width)), old)
-    work = FoldRange(place, folder, relation, base.width)
+    cut = range_tasks([*old, *files], summed(rows, base.width), target.tuning.range_rows)
+    tasks, rewritten = changed_tasks(cut, old)
+    work = FoldRange(target, relation, base.width)
     results = [work(task) for task in tasks] if each is None else each(tasks, work, f"compact {relation}")
     paths = [run.path for run in old]
     new = [run for runs in results for run in runs]
@@ -211,18 +202,17 @@ def _fold_large(
 class FoldRange:
     """Folds the rows of a range into new files of a relation's base."""
 
-    place: Place
-    folder: str
+    target: Target
     relation: str
     width: int
 
     def __call__(self, task: RangeTask) -> list[RunFile]:
-        columns = rows_in_range(self.place, task, self.relation, self.width)
+        columns = rows_in_range(self.target.place, task, self.relation, self.width)
         run = Run.sort(columns[:-1], columns[-1])
         assert run.weights is not None
         assert self.relation != QUADS or (run.weights == 1).all(), "each quad is stored once"
         # If a task runs twice, it writes two sets of files; only one is listed.
-        writer = Writer(self.place, self.folder, self.relation, self.width, ending=f"-{os.urandom(6).hex()}")
+        writer = Writer(self.target, self.relation, self.width, ending=f"-{os.urandom(6).hex()}")
         if run.length:
             writer.add(run.columns if self.relation == QUADS else (*run.columns, run.weights))
             writer.flush()
@@ -325,7 +315,7 @@ def merged(relation: str, width: int, columns: list[Column], changes: Column) ->
     return run.columns if relation == QUADS else (*run.columns, run.weights)
 
 
-def fold_terms(place: Place, folder: str, catalog: Tables, each: Each | None) -> FoldedTerms:
+def fold_terms(target: Target, catalog: Tables, each: Each | None) -> FoldedTerms:
     """Writes the terms of the catalog as a run, merged with small runs if there are many.
 
     Merges the smallest runs, up to the rows of a file, because the merge holds them in memory. If there are
@@ -334,22 +324,24 @@ def fold_terms(place: Place, folder: str, catalog: Tables, each: Each | None) ->
     last, pairs = catalog.last_term(), catalog.terms()
     runs_by_size = sorted(catalog.runs(TERMS), key=lambda run: run.rows)
     sums = accumulate(run.rows for run in runs_by_size)
-    small = [run for run, rows in zip(runs_by_size, sums, strict=True) if rows <= _MERGED_TERMS]
-    if len(runs_by_size) < _TERM_RUNS:
+    small = [
+        run for run, rows in zip(runs_by_size, sums, strict=True) if rows <= target.tuning.file_rows // 2
+    ]
+    if len(runs_by_size) < target.tuning.term_files:
         small = []
     if not pairs and len(small) < 2:
         return FoldedTerms([], [], last)
-    work = MergeTerms(place, folder)
+    work = MergeTerms(target.place, target.folder)
     task = pairs, small
     runs = [work(task)] if each is None or not small else each([task], work, "compact terms")
     return FoldedTerms(runs, small, last)
 
 
 def write_sorted_quads(
-    place: Place, folder: str, parts: Iterator[tuple[Column, Column, Column, Column]]
+    target: Target, parts: Iterator[tuple[Column, Column, Column, Column]]
 ) -> list[RunFile]:
     """Writes quads, given as columns s, p, o, g in the order of p, g, s, o, to files."""
-    writer = Writer(place, folder, QUADS, 4)
+    writer = Writer(target, QUADS, 4)
     for s, p, o, g in parts:
         writer.add((p, g, s, o))
     writer.flush()

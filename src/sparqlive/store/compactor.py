@@ -17,16 +17,12 @@ from typing import Any
 from sparqlive.errors import StoreFailed
 from sparqlive.runtime.interrupts import uninterrupted
 from sparqlive.runtime.memory import give_back
-from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.store.compaction import Each, Folded, FoldedTerms, fold, fold_terms, unfolded_rows
 from sparqlive.store.quad_maps import QuadMaps
 from sparqlive.store.runs import QUADS, RunFile, is_read_whole
 from sparqlive.store.store import Store
 from sparqlive.store.tables import Tables
 from sparqlive.zset.run import Run
-
-# How many epochs of history are deleted per hold of the lock.
-_EPOCHS_AT_ONCE = 250
 
 _log = logging.getLogger("sparqlive.store")
 
@@ -40,7 +36,6 @@ class Compactor:
         moved: Callable[[QuadMaps | None, Set[str]], None],
         kept_from: Callable[[], int],
         memory: int,
-        tuning: Tuning = DEFAULT,
     ) -> None:
         """Calls `mapped` to map new files of quads, then `moved` with the result, under the lock.
 
@@ -54,7 +49,7 @@ class Compactor:
         self._moved = moved
         self._kept_from = kept_from
         self._memory = memory
-        self._tuning = tuning
+        self._tuning = store.tuning
         self._one_at_a_time = threading.Lock()
         self._thread: threading.Thread | None = None
         self._rows = store.catalog.change_rows(store.quads_epoch())
@@ -97,10 +92,10 @@ class Compactor:
         with self._one_at_a_time, self._store.attempt() as folder:
             with self._store.catalog.snapshot() as snapshot:
                 relations = [name for name in snapshot.bases() if everything or self._pays(snapshot, name)]
-                place, epoch = self._store.place, snapshot.epoch()
-                terms = fold_terms(place, folder, snapshot, self._each)
+                target, epoch = self._store.target(folder), snapshot.epoch()
+                terms = fold_terms(target, snapshot, self._each)
                 self._store.map_terms(terms.runs)
-                candidates = (fold(place, folder, snapshot, name, epoch, self._each) for name in relations)
+                candidates = (fold(target, snapshot, name, epoch, self._each) for name in relations)
                 folded = [one for one in candidates if one is not None]
                 runs = {run.path: run for run in snapshot.runs(QUADS)}
                 bases = self._map_bases(snapshot, folded)
@@ -158,13 +153,13 @@ class Compactor:
 
         Changes that are not folded yet stay.
         """
-        catalog, more = self._store.catalog, True
+        catalog, more, most = self._store.catalog, True, self._tuning.forgotten_epochs
         while more:
             with self._lock, uninterrupted, catalog.transaction():
                 until = min(self._kept_from(), self._store.quads_epoch())
-                more = catalog.forget_history(until, _EPOCHS_AT_ONCE)
+                more = catalog.forget_history(until, most)
                 for name in filter(is_read_whole, catalog.bases()):
-                    more |= catalog.forget_folded(name, _EPOCHS_AT_ONCE)
+                    more |= catalog.forget_folded(name, most)
         with self._lock, uninterrupted:
             self._store.remove_orphans()
 

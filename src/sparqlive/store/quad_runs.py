@@ -19,7 +19,7 @@ import numpy as np
 from sparqlive.store.layout import ROWS_PER_GROUP
 from sparqlive.store.place import Place
 from sparqlive.store.runs import RunFile, read_columns
-from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
+from sparqlive.store.seeking import Readers
 from sparqlive.zset.columns import Mask, group_starts
 from sparqlive.zset.run import Column, Run, search
 
@@ -92,7 +92,7 @@ def weights_of(readers: Readers, segments: Sequence[Segment], subjects: Column, 
 
 def _weights_of(readers: Readers, segment: Segment, subjects: Column, objects: Column) -> Column:
     """Reads a segment, or searches it if the pairs are few."""
-    if len(subjects) * ROWS_PER_SEARCH > segment.stop - segment.start:
+    if len(subjects) * readers.tuning.rows_per_search > segment.stop - segment.start:
         return _weights_in(read_pairs(readers, segment), subjects, objects)
     reader = readers.of(segment.run)
     low, high = reader.find("s", subjects, segment.start, segment.stop)

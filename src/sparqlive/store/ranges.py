@@ -17,7 +17,6 @@ from sparqlive.store.place import Place
 from sparqlive.store.runs import QUADS, RunFile, names_of, read_between
 from sparqlive.zset.run import Column
 
-ROWS_A_TASK = 1_000_000
 Bound = tuple[int, ...] | None
 
 
@@ -32,12 +31,12 @@ class RangeTask:
     high: Bound
 
 
-def range_tasks(files: Sequence[RunFile], rows: Column) -> list[RangeTask]:
-    """Splits a relation at file boundaries into tasks of about a million rows. `rows` are sorted."""
+def range_tasks(files: Sequence[RunFile], rows: Column, size: int) -> list[RangeTask]:
+    """Splits a relation at file boundaries into tasks of about `size` rows. `rows` are sorted."""
     cuts: list[Bound] = [None]
     waiting = 0
     for file in sorted(files, key=lambda file: file.first):
-        if waiting >= ROWS_A_TASK:
+        if waiting >= size:
             cuts.append(file.first)
             waiting = 0
         waiting += file.rows

@@ -31,7 +31,6 @@ from sparqlive.zset.run import Column
 
 QUADS = "quads"
 TERMS = "terms"
-ROWS_A_FILE = 1_000_000
 # The end of a file: the length of the footer before it, and the name of the format.
 _END_BYTES = 8
 _DIGEST_BYTES = 8

@@ -11,22 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparqlive.store.compaction import Writer
-from sparqlive.store.place import Place
+from sparqlive.store.compaction import Target, Writer
 from sparqlive.store.runs import RunFile
 from sparqlive.zset.run import Column, Run, RunRows
-
-FEW_ROWS = 10_000
-"""Maximum rows that are handed over in memory, for the catalog. No driver collects more at once."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """The folder of an attempt, where files are written. `epoch`: of deltas; None for bases."""
-
-    place: Place
-    folder: str
-    epoch: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,9 +41,9 @@ class Saving:
         self, target: Target, relation: str, width: int, few: int | None = None, ending: str = ""
     ) -> None:
         """`ending` keeps file names apart when several processes save parts of one relation."""
-        self._writer = Writer(target.place, target.folder, relation, width, target.epoch, ending)
+        self._writer = Writer(target, relation, width, ending)
         self._width = width
-        self._few = FEW_ROWS if few is None else few
+        self._few = target.tuning.catalog_rows if few is None else few
         self._waiting: list[Sequence[Column]] = []
         self._count = 0
 
@@ -93,7 +80,7 @@ def combined(parts: Sequence[Saved], width: int, target: Target, relation: str) 
     """Combines the parts of a relation, in order. If some are in files, or all are many, all go to files."""
     parts = [part for part in parts if part.count]
     count = sum(part.count for part in parts)
-    if not any(part.files for part in parts) and count <= FEW_ROWS:
+    if not any(part.files for part in parts) and count <= target.tuning.catalog_rows:
         empty = [np.empty(0, dtype=np.int64)] * (width + 1)
         rows = zip(*(part.rows for part in parts), strict=True) if parts else zip(empty)
         return Saved(width, count, tuple(np.concatenate(pieces) for pieces in rows))

@@ -17,14 +17,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.store import bounds
 from sparqlive.store.layout import ID_BYTES, end_of_values, has_layout, only_value
 from sparqlive.store.place import LocalPlace, Place
 from sparqlive.store.runs import Chunk, RunFile, compare_chunk, verified
 from sparqlive.zset.run import Column
 
-ROWS_PER_SEARCH = 256
-"""Searching for one row takes about as long as reading this many rows in order."""
 Values: TypeAlias = "memoryview[int]"
 """Numbers. Indexing a memoryview is several times faster than indexing an array, and needs no alignment."""
 
@@ -32,8 +31,9 @@ Values: TypeAlias = "memoryview[int]"
 class Readers:
     """Readers of the files of one place that were read recently."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, tuning: Tuning = DEFAULT) -> None:
         self.place = place
+        self.tuning = tuning
         self._files: OrderedDict[str, RunReader] = OrderedDict()
         self._groups: OrderedDict[tuple[str, int, str], Column] = OrderedDict()
         self._rows = 0

@@ -24,9 +24,10 @@ import pyarrow as pa
 
 from sparqlive.errors import StoreFailed
 from sparqlive.rdf.term_columns import TermColumns
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.store.catalog import Catalog, Durability
 from sparqlive.store.commits import Commit, in_files, is_large
-from sparqlive.store.compaction import write_sorted_quads
+from sparqlive.store.compaction import Target, write_sorted_quads
 from sparqlive.store.deltas import read_changes, read_deltas
 from sparqlive.store.detection import CATALOG, is_harmless
 from sparqlive.store.locks import Lease, leased_epochs
@@ -46,7 +47,6 @@ from sparqlive.store.runs import (
     read_columns,
     read_terms,
 )
-from sparqlive.store.saving import Target
 from sparqlive.store.seals import Damaged
 from sparqlive.store.seeking import Readers
 from sparqlive.store.streaming import StoredParts, parts_of
@@ -109,10 +109,6 @@ class Sources:
         return self.find_terms()
 
 
-_MOST_OVERLAY = 10_000
-"""Maximum delta rows that are read one by one."""
-
-
 class Store:
     def __init__(
         self,
@@ -122,9 +118,11 @@ class Store:
         durability: Durability = "epoch",
         sync_milliseconds: int = 100,
         runs: str | os.PathLike[str] | None = None,
+        tuning: Tuning = DEFAULT,
     ) -> None:
         """`runs`: an address for the runs of a new store, instead of its directory."""
         self.directory = Path(directory)
+        self.tuning = tuning
         address = None if runs is None else address_of(runs)
         first_meta = {REFRESHES: "1"}
         if address is not None:
@@ -148,7 +146,7 @@ class Store:
         try:
             self.place = self._place(address)
             self._check_link()
-            self.readers = Readers(self.place)
+            self.readers = Readers(self.place, tuning)
             self.term_maps = TermMaps(self.place, self.directory)
             self.maps = RelationMaps(self.directory, self.place)
             self._check_runs()
@@ -307,16 +305,20 @@ class Store:
         finally:
             self._attempts.discard(folder)
 
+    def target(self, folder: str, epoch: int | None = None) -> Target:
+        """The folder of an attempt, as a place for files. `epoch`: that of deltas; None for bases."""
+        return Target(self.place, folder, epoch, self.tuning)
+
     @contextmanager
     def scratch(self) -> Iterator[Target]:
         """Creates a folder for the duration of the block; for a reader, outside the store."""
         if self.catalog.read_only:
             with TemporaryDirectory(prefix="sparqlive-") as elsewhere:
-                yield Target(LocalPlace(Path(elsewhere), "."), ".")
+                yield Target(LocalPlace(Path(elsewhere), "."), ".", tuning=self.tuning)
             return
         with self.attempt() as folder:
             try:
-                yield Target(self.place, folder)
+                yield self.target(folder)
             finally:
                 self.place.remove_folder(folder)
 
@@ -440,9 +442,9 @@ class Store:
         deltas = [base.rows] if base.rows is not None else []
         deltas += [rows for _, rows in read_deltas(self.place, self.catalog, name, base.epoch)]
         run = base_of(name, base.width)
-        if base.width and sum(map(len, deltas)) > _MOST_OVERLAY:
+        if base.width and sum(map(len, deltas)) >= self.tuning.column_rows:
             *columns, weights = np.concatenate(deltas).T
-            relation = Relation.of_parts(base.width, run, {})
+            relation = Relation.of_parts(base.width, run, {}, tuning=self.tuning)
             relation.add(RunRows(Run.sort(columns, weights)))
             return relation
         overlay: dict[tuple[int, ...], int] = {}
@@ -454,12 +456,12 @@ class Store:
                     overlay[key] = total
                 else:
                     del overlay[key]
-        return Relation.of_parts(base.width, run, overlay)
+        return Relation.of_parts(base.width, run, overlay, tuning=self.tuning)
 
     def keyed(self, name: str, key_length: int, order: Order) -> KeyedRelation:
         """The content of a relation with weights 1, sorted in an order of columns; its base is mapped."""
         run = self.maps.run(name, len(order), self.catalog.runs(name), order)
-        relation = KeyedRelation(len(order), key_length, run)
+        relation = KeyedRelation(len(order), key_length, run, tuning=self.tuning)
         base = self.catalog.base(name)
         if base is None:
             return relation
@@ -534,11 +536,11 @@ class Store:
 
         `also` writes more to the catalog in the same transaction.
         """
-        if not is_large(commit):
+        if not is_large(commit, self.tuning.catalog_rows):
             self._register(commit, also)
             return None
         with self.attempt() as folder:
-            filed, terms = in_files(self.place, folder, commit)
+            filed, terms = in_files(self.target(folder), commit)
             if terms is not None:
                 self.term_maps.written(*terms)
             self._register(filed, also)
@@ -593,7 +595,7 @@ class Store:
     def write_quads(self, parts: Iterator[tuple[Column, Column, Column, Column]]) -> None:
         """Writes quads, in the order of p, g, s, o, as the first runs of a store."""
         with self.attempt() as folder:
-            runs = write_sorted_quads(self.place, folder, parts)
+            runs = write_sorted_quads(self.target(folder), parts)
             with self.catalog.transaction():
                 self.catalog.set_base(QUADS, 0, 4, None)
                 for run in runs:

@@ -19,7 +19,7 @@ from sparqlive.store.place import Place
 from sparqlive.store.ranges import rows_before, rows_until
 from sparqlive.store.runs import RunFile, names_of, read_columns, read_groups
 from sparqlive.store.saving import Saved
-from sparqlive.store.seeking import ROWS_PER_SEARCH, Readers
+from sparqlive.store.seeking import Readers
 from sparqlive.store.tables import Tables
 from sparqlive.zset.blocks import cut, rows_in
 from sparqlive.zset.relation import Row
@@ -29,8 +29,6 @@ Piece = tuple[Sequence[Column], Column]
 """Sorted rows as columns, and their weights."""
 _PIECE_ROWS = 1 << 15
 """Maximum rows of each file that are added up at once."""
-_READ_ROWS = 1_000_000
-"""In relations with fewer rows, single rows are always searched; also the maximum of rows returned."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,8 @@ class StoredParts:
         there are too many for this process.
         """
         size = sum(run.rows for run in (*self.runs, *self.delta_runs))
-        if not self.width or len(keys) * ROWS_PER_SEARCH > size > _READ_ROWS:
+        per_search, most = readers.tuning.rows_per_search, readers.tuning.scanned_rows
+        if not self.width or len(keys) * per_search > size > most:
             return None
         parts = [self.rows[np.isin(self.rows[:, 0], keys)]]
         ends = [run.first[0] for run in self.runs[1:]]
@@ -77,7 +76,7 @@ class StoredParts:
                 low, high = readers.of(run).find(self._names(run)[0], keys[start:stop])
                 places.append((run, low, high))
                 count += int((high - low).sum())
-                if count > _READ_ROWS:
+                if count > most:
                     return None
         for run, low, high in places:
             parts.append(np.column_stack(readers.of(run).rows(self._names(run), low, high)))

@@ -28,11 +28,12 @@ from sparqlive.bulk.new_terms import NewTerms, TermSaving
 from sparqlive.bulk.stored_rows import StoredRelation
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.runtime.deadline import look_at_flag
-from sparqlive.runtime.tuning import DEFAULT
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.sparql.columns import TERM_SCHEMA
+from sparqlive.store.compaction import Target
 from sparqlive.store.place import file_system
 from sparqlive.store.runs import RunFile
-from sparqlive.store.saving import Saved, Target, combined, save
+from sparqlive.store.saving import Saved, combined, save
 from sparqlive.store.streaming import difference, pieces_of_saved
 
 _NUMBERS = count()
@@ -49,8 +50,6 @@ _TYPES = {
 
 
 Result = TypeVar("Result")
-_MOST_HELD = 50_000
-"""Up to so many rows are computed ahead, to look up what they reach."""
 _MORE_MEMORY = 2
 """So many times its memory gets a query that failed for want of it."""
 _RANGES = 8
@@ -83,10 +82,14 @@ class DuckDb:
     joins_after_sum = 2
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection | None = None, memory: int | None = None
+        self,
+        connection: duckdb.DuckDBPyConnection | None = None,
+        memory: int | None = None,
+        tuning: Tuning = DEFAULT,
     ) -> None:
         """`memory`: the number of bytes that queries may use before they spill to disk."""
         self._memory = memory
+        self._tuning = tuning
         self.dialect: Dialect = DuckDbSql()
         self._given = connection
         self._connection: duckdb.DuckDBPyConnection
@@ -150,8 +153,9 @@ class DuckDb:
     def held(self, frame: Frame) -> tuple[Frame, pa.Table | None]:
         known = self._held.get(id(frame.node))
         if known is None:
-            table = self.query(frame.limited(_MOST_HELD + 1))
-            is_few = table.num_rows <= _MOST_HELD
+            most = self._tuning.few_changes
+            table = self.query(frame.limited(most + 1))
+            is_few = table.num_rows <= most
             held = (self.local(table), table) if is_few else (frame, None)
             known = self._held[id(frame.node)] = (frame, *held)
         return known[1:]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -31,7 +31,7 @@ from sparqlive.errors import InvalidChange
 from sparqlive.rdf.columns import Encoder
 from sparqlive.rdf.reserved import PREFIXES, graph_refusal, predicate_refusal
 from sparqlive.rdf.term_columns import TermColumns
-from sparqlive.store.compaction import Writer
+from sparqlive.store.compaction import Target, Writer
 from sparqlive.store.place import Place
 from sparqlive.store.quad_runs import Layers, QuadRuns
 from sparqlive.store.runs import QUADS, RunFile, read_columns, terms_with_prefix
@@ -102,16 +102,12 @@ class Reading:
     may be called again.
     """
 
-    def __init__(self, workers: Workers, parse: Parse, graph: str | None, place: Place, folder: str) -> None:
-        """`graph`: the canonical text of the graph for quads of the unnamed graph.
-
-        `folder`: that of an attempt.
-        """
+    def __init__(self, workers: Workers, parse: Parse, graph: str | None, target: Target) -> None:
+        """`graph`: the canonical text of the graph for quads of the unnamed graph."""
         self._workers = workers
         self._parse = parse
         self._graph = graph
-        self._place = place
-        self._folder = folder
+        self._target, self._place, self._folder = target, target.place, target.folder
         self._exceptions: Mapping[str, int] | None = None
         self._parts: Sequence[Part] = ()
         self._tries = 0
@@ -131,7 +127,7 @@ class Reading:
                 _with_stored(one, parts[0].has_weights, known.quads)
                 for one in (plan_quads(parts) if parts else ())
             ]
-            task = _Task(place, folder, epoch, known.terms)
+            task = _Task(replace(self._target, folder=folder, epoch=epoch), known.terms)
             found = self._workers.each(work, task, "find changes") if work else []
             terms = [one for one in found if isinstance(one, _Terms)]
             clashes = {number: texts for one in terms for number, texts in one.clashes.items()}
@@ -242,9 +238,7 @@ class _Terms:
 
 @dataclass(frozen=True)
 class _Task:
-    place: Place
-    folder: str
-    epoch: int | None
+    target: Target
     terms: Sequence[RunFile]
 
     def __call__(self, task: _ChangeTask | TermTask) -> _Changed | _Terms:
@@ -258,7 +252,7 @@ class _Task:
             columns.append(np.ones(len(columns[0]), dtype=np.int64))
         rows = last_rows(ColumnRows(columns), by=(1, 3, 0, 2))
         subjects, predicates, objects, graphs, weights = rows.columns
-        there, readers = np.zeros(len(rows), dtype=bool), Readers(self.place)
+        there, readers = np.zeros(len(rows), dtype=bool), Readers(self.target.place, self.target.tuning)
         for start, stop in pairwise(group_starts(predicates, graphs).tolist()):
             stored = task.stored.get((int(graphs[start]), int(predicates[start])))
             if stored is not None:
@@ -267,7 +261,7 @@ class _Task:
         names = [np.unique(column[inserted]).tolist() for column in (predicates, graphs)]
         changed = rows.take(there == (weights < 0))
         subjects, predicates, objects, graphs, weights = changed.columns
-        writer = Writer(self.place, self.folder, QUADS, 4, self.epoch, f"-{name}")
+        writer = Writer(self.target, QUADS, 4, f"-{name}")
         if len(changed):
             writer.add((predicates, graphs, subjects, objects, weights))
             writer.flush()
@@ -285,5 +279,5 @@ class _Task:
     def _terms(self, task: TermTask, name: str) -> _Terms:
         ids, texts, clashes = distinct_terms(task)
         reserved = terms_with_prefix(TermColumns(ids, texts), PREFIXES)
-        new = write_new(self.place, self.folder, self.terms, ids, texts, clashes, f"-{name}")
+        new = write_new(self.target.place, self.target.folder, self.terms, ids, texts, clashes, f"-{name}")
         return _Terms(new.runs, new.clashes, reserved)

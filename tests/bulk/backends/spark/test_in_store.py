@@ -17,8 +17,8 @@ from sparqlive.bulk.ingest.effective import ChangeFiles
 from sparqlive.rdf.change_columns import read_batches
 from sparqlive.rdf.dictionary import hash_of
 from sparqlive.runtime.tuning import DEFAULT
-from sparqlive.store import compaction, ranges, saving
 from tests.conftest import times
+from tests.tuned import tune
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("in_files")]
 
@@ -47,10 +47,7 @@ def orders(start: int, stop: int) -> str:
 @pytest.fixture
 def bounded(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Fails when the driver takes in, or hands out, more than so many rows at once; lists how many it did."""
-    monkeypatch.setattr(saving, "FEW_ROWS", MOST)
-    monkeypatch.setattr(backend, "FEW_ROWS", MOST)
-    monkeypatch.setattr(backend, "_FEW_IN_PARTITION", MOST // 2)
-    monkeypatch.setattr(compaction, "ROWS_A_FILE", 30)
+    tune(monkeypatch, catalog_rows=MOST, partition_rows=MOST // 2, file_rows=30)
     counts: list[int] = []
 
     def counted(count: int) -> None:
@@ -108,8 +105,8 @@ def _quads(text: str) -> set[ox.Quad]:
 def test_no_rows_pass_through_the_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: list[int]
 ) -> None:
-    tuning = replace(DEFAULT, reference_quads=-1)
-    with sparqlive.Session(tmp_path, spark=spark, memory=0, tuning=tuning) as session:
+    tune(monkeypatch, reference_quads=-1)
+    with sparqlive.open(tmp_path, spark=spark, memory=0) as session:
         values = "".join(f"<urn:z{n}> <urn:q> <urn:y{n % 3}> .\n" for n in range(7))
         session.apply(insert=values + orders(0, 100))
         session.compact()
@@ -123,12 +120,12 @@ def test_no_rows_pass_through_the_driver(
         session.apply(delete=orders(55, 60), strategy="duckdb")
         assert len(session.views["join"]) == 140
         _by_workers(session, tmp_path, monkeypatch)
-        monkeypatch.setattr(compaction, "LARGE", 0)
-        monkeypatch.setattr(ranges, "ROWS_A_TASK", 100)
-        monkeypatch.setattr(compaction, "_TERM_RUNS", 2)
-        files = len(session._writer.persistence.store.term_runs())  # type: ignore[union-attr]
+        store = session._writer.persistence.store  # type: ignore[union-attr]
+        by_ranges = replace(store.tuning, range_rows=100, fold_here_rows=0, term_files=2)
+        monkeypatch.setattr(store, "tuning", by_ranges)
+        files = len(store.term_runs())
         session.compact()
-        assert len(session._writer.persistence.store.term_runs()) < files  # type: ignore[union-attr]
+        assert len(store.term_runs()) < files
         strategies = session._writer.strategies
         with monkeypatch.context() as patch:
             patch.setattr(strategies, "_file_backend", lambda *_: ("duckdb", ""))
@@ -147,7 +144,7 @@ def test_no_computed_terms_pass_through_the_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bounded: list[int]
 ) -> None:
     """Workers write them, and find those whose ids clash."""
-    monkeypatch.setattr("sparqlive.bulk.backends.duckdb._MOST_HELD", MOST)
+    tune(monkeypatch, few_changes=MOST)
     entered: list[int] = []
     query = 'SELECT ?x ?n { ?x <urn:p> ?z BIND(CONCAT("name of ", STR(?x)) AS ?n) }'
     with sparqlive.open(tmp_path, spark=spark, memory=0) as session:

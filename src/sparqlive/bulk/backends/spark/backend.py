@@ -31,9 +31,11 @@ from sparqlive.bulk.frame import Frame
 from sparqlive.bulk.new_terms import NewTerms, TermSaving
 from sparqlive.bulk.solutions import WEIGHT
 from sparqlive.bulk.stored_rows import StoredRelation, table
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.sparql.columns import TERM_SCHEMA
+from sparqlive.store.compaction import Target
 from sparqlive.store.runs import RunFile
-from sparqlive.store.saving import FEW_ROWS, Saved, Saving, Target, combined
+from sparqlive.store.saving import Saved, Saving, combined
 
 _VIEW = re.compile(r"\bsparqlive_view_[0-9]+\b")
 _LASTING: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
@@ -41,17 +43,7 @@ _LASTING: WeakKeyDictionary[Any, set[str]] = WeakKeyDictionary()
 _ARROW_FUNCTION: Any = arrow_udf  # its stub leaves out the form with only a return type
 _pickled: Any = cloudpickle.dumps
 _NUMBERS = count()
-_LONGEST = 4000
-"""Characters of a frame that is repeated as it is: about as long to analyse once more as to run it."""
-_MOST_READS = 12
-"""Tables that a frame reads which is repeated: each reading of a reading would double them."""
-_FEW_IN_PARTITION = 1_000
-"""Up to so many rows of a partition come back as rows."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_QUADS_IN_PARTITION = 4_000_000
-"""A task that sorts the rows of more quads may not get the memory: it has several sorts and sums at once."""
-_BROADCAST_ROWS = 500_000
-"""So many rows of a few ids each are broadcast; more are shuffled, and spill."""
 
 
 class SparkBackend:
@@ -61,9 +53,9 @@ class SparkBackend:
     def __init__(
         self,
         session: SparkSession,
-        longest: int = _LONGEST,
         scratch: Target | None = None,
         quads: int = 0,
+        tuning: Tuning = DEFAULT,
     ) -> None:
         """`scratch`: a folder that all workers reach, for tables of this process that are not small.
 
@@ -75,7 +67,7 @@ class SparkBackend:
         self._quads = quads
         self._partitions: str | None = None
         """The session's own number of partitions, while this backend has changed it."""
-        self._longest = longest
+        self._tuning = tuning
         self._views: list[str] = []
         self._functions: list[str] = []
         # Spark Connect resolves names when rows are read, possibly after this backend has ended. Tables are
@@ -104,7 +96,8 @@ class SparkBackend:
 
         Repeated uses of uses would make a query's text grow exponentially with the depth of its plan.
         """
-        return (frame, True) if len(frame.sql(self.dialect)) <= self._longest else self.measured(frame)
+        is_short = len(frame.sql(self.dialect)) <= self._tuning.repeated_characters
+        return (frame, True) if is_short else self.measured(frame)
 
     def measured(self, frame: Frame) -> tuple[Frame, bool]:
         """Runs the frame now: a few rows come to this process, the workers keep more; the number decides.
@@ -114,27 +107,29 @@ class SparkBackend:
         rows = self.query(frame).persist()
         try:
             count = self._run(rows.count)
-            if count <= FEW_ROWS:
+            if count <= self._tuning.catalog_rows:
                 return self.local(self._run(rows.toArrow)), True
-            return self.frame(self._run(rows.localCheckpoint), frame.columns), count <= _BROADCAST_ROWS
+            is_broadcast = count <= self._tuning.broadcast_rows
+            return self.frame(self._run(rows.localCheckpoint), frame.columns), is_broadcast
         finally:
             rows.unpersist()
 
     def are_few(self, frame: Frame) -> bool:
-        return self._run(self.query(frame).count) <= _BROADCAST_ROWS
+        return self._run(self.query(frame).count) <= self._tuning.broadcast_rows
 
     def held(self, frame: Frame) -> tuple[Frame, pa.Table | None]:
         known = self._held.get(id(frame.node))
         if known is None:
-            table = self.rows(frame.limited(FEW_ROWS))
-            is_few = table.num_rows < FEW_ROWS
+            most = self._tuning.catalog_rows
+            table = self.rows(frame.limited(most))
+            is_few = table.num_rows < most
             held = (self.local(table), table) if is_few else (frame, None)
             known = self._held[id(frame.node)] = (frame, *held)
         return known[1:]
 
     def repeats(self, frame: Frame) -> bool:
         """Limits the tables read, because Spark computes a common table expression once per reader."""
-        return frame.reads() <= _MOST_READS
+        return frame.reads() <= self._tuning.repeated_tables
 
     def materialize(self, frame: Frame) -> Frame:
         """Lets workers keep the rows, which the first query computes, until this backend ends.
@@ -169,7 +164,7 @@ class SparkBackend:
         return self.frame(read_files(self._session, paths, columns), columns)
 
     def local(self, table: pa.Table) -> Frame:
-        if table.num_rows <= FEW_ROWS or self._scratch is None:
+        if table.num_rows <= self._tuning.catalog_rows or self._scratch is None:
             frame = self.frame(frame_of(self._session, table), table.column_names)
             frame = replace(frame, is_empty=table.num_rows == 0)
             self._held[id(frame.node)] = frame, frame, table
@@ -224,9 +219,10 @@ class SparkBackend:
         return self._session.sql(_VIEW.sub(r"{\g<0>}", escaped), **used)
 
     def __enter__(self) -> Self:
-        if self._quads > _QUADS_IN_PARTITION:
+        most = self._tuning.partition_quads
+        if self._quads > most:
             own = self._session.conf.get(_PARTITIONS) or "1"
-            times = -(-self._quads // (_QUADS_IN_PARTITION * int(own)))
+            times = -(-self._quads // (most * int(own)))
             if times > 1:
                 self._partitions = own
                 self._session.conf.set(_PARTITIONS, str(times * int(own)))
@@ -298,7 +294,7 @@ def _save_partition(
     task = TaskContext.get()
     assert task is not None
     number = task.partitionId()
-    saving = Saving(target, relation, width, few=_FEW_IN_PARTITION, ending=_ending())
+    saving = Saving(target, relation, width, few=target.tuning.partition_rows, ending=_ending())
     return _at_the_end(
         batches,
         lambda columns: saving.add([column.to_numpy() for column in columns]),
