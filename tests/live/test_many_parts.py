@@ -7,6 +7,7 @@ from pyoxigraph import NamedNode, Quad
 
 import sparqlive
 from sparqlive.live.search import Search
+from tests.tuned import tune
 
 pytestmark = pytest.mark.slow
 
@@ -116,7 +117,7 @@ def test_what_is_written_while_changes_are_staged(
     query: str, union: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first change of each pattern writes its function, and creates the indexes that it reads."""
-    monkeypatch.setattr("sparqlive.live.compiler._WRITTEN_AHEAD", 0)
+    tune(monkeypatch, written_characters=0)
     graphs = [None, node("g"), node("h")]
     quads = [
         Quad(node(f"n{i % 3}"), node("pq"[i % 2]), node(f"n{i % 4}"), *([graph] if graph else []))

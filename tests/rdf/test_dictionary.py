@@ -164,9 +164,8 @@ def test_the_reserved_ids_have_their_meaning() -> None:
     assert len(dictionary) == 0
 
 
-def test_the_cache_of_ids_may_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dictionary_module, "_CACHED_TERMS", 4)
-    dictionary = Dictionary(few_bits(3))
+def test_the_cache_of_ids_may_be_forgotten() -> None:
+    dictionary = Dictionary(few_bits(3), tuning=replace(DEFAULT, cached_terms=4))
     some = [ox.NamedNode(f"{EX}{number}") for number in range(50)]
     ids = [dictionary.id_of(term) for term in some]
     assert len(dictionary.ids) <= 5

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparqlive.errors import InvalidChange
@@ -73,13 +74,14 @@ def _ingest_runs(
     exceptions = dict(dictionary.exceptions)
     folder = f"{attempt}/ingest"
     target = store.place.text(folder)
-    ingested = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
+    run = partial(ingest, workers, paths, graph, on_error=on_error, tuning=store.tuning)
+    ingested = run(target, exceptions=exceptions)
     taken = _collisions(store, dictionary, ingested, folder)
     if taken:  # terms of the files whose id the dictionary uses for another term get new ids
         folder = f"{attempt}/again"
         target = store.place.text(folder)
         exceptions |= taken
-        ingested = ingest(workers, paths, graph, target, on_error=on_error, exceptions=exceptions)
+        ingested = run(target, exceptions=exceptions)
     files = [(file.path, QUADS, None) for file in ingested.quad_files]
     runs = store.describe(folder, files + [(file.path, TERMS, None) for file in ingested.term_files])
     _check_names(store, runs, {n: text for file in ingested.term_files for n, text in file.reserved.items()})

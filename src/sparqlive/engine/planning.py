@@ -28,11 +28,9 @@ from sparqlive.plan.services import services_in, with_unknown_tables
 from sparqlive.plan.translate import translate
 from sparqlive.plan.unfold import unfold, views_read
 from sparqlive.quads.snapshot import Snapshot
+from sparqlive.runtime.tuning import Tuning
 from sparqlive.sparql.algebra import Dataset, Query, Term
 from sparqlive.sparql.syntax import parse_query, plain_text
-
-_KEPT_PLANS = 256
-_KEPT_CHARACTERS = 10_000
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,9 @@ class PlannedQuery:
 class Planning:
     """Plans of queries. `union`: whether a query's default graph is the union of all graphs."""
 
-    def __init__(self, views: Views, union: bool) -> None:
+    def __init__(self, views: Views, union: bool, tuning: Tuning) -> None:
         self._views = views
+        self._tuning = tuning
         self._union = union
         self._planned: dict[tuple[str, str | None, Dataset | None], PlannedQuery] = {}
         self._guard = Lock()
@@ -108,9 +107,9 @@ class Planning:
         planned = PlannedQuery(parsed, plan, kept_of(plan), graph_of)
         asks_for_time = "now" in plain_text(text).lower()
         is_fixed = not asks_for_time and not views_read(parsed) and not planned.asks_endpoints
-        if len(text) <= _KEPT_CHARACTERS and is_fixed:
+        if len(text) <= self._tuning.kept_characters and is_fixed:
             with self._guard:
-                while len(self._planned) >= _KEPT_PLANS:
+                while len(self._planned) >= self._tuning.kept_plans:
                     del self._planned[next(iter(self._planned))]
                 self._planned[(text, base, dataset)] = planned
         return planned

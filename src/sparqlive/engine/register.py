@@ -92,7 +92,7 @@ class Registration:
         self._writer = writer
         self._views = writer.views
         self._union = union
-        self.planning = Planning(writer.views, union)
+        self.planning = Planning(writer.views, union, writer.tuning)
 
     def check_name(self, name: object, temporary: bool) -> None:
         """Rejects a name that neither belongs to an existing view nor is valid for a new one.

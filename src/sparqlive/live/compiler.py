@@ -25,12 +25,6 @@ from sparqlive.quads.current import Quads
 from sparqlive.quads.snapshot import Snapshot
 from sparqlive.sparql.algebra import Var
 
-_WRITTEN_AHEAD = 200_000
-"""Generated code beyond this many characters is written lazily, when an operator first changes.
-
-A join of n patterns has n delta functions of n - 1 loops each. Up to 33 patterns, all of them are written
-ahead.
-"""
 _MOST_CHOICES = 3
 _OTHER_SIZE = 4
 _SMALL_SIZE = 8
@@ -288,7 +282,7 @@ class Compiler:
 
         def add(source: Node, target: Node, write: Callable[[], Carry]) -> None:
             segments.append(Segment(source, target, cache(within_reach()(write))))
-            if self.program.length < _WRITTEN_AHEAD:
+            if self.program.length < self.terms.tuning.written_characters:
                 segments[-1].write()
 
         for node in self.nodes:

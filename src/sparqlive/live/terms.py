@@ -25,7 +25,6 @@ from sparqlive.sparql.ordering import blank_bytes, iri_bytes, natural_bytes, ord
 from sparqlive.sparql.values import DOUBLE, INTEGER, XSD, Value, value_of
 from sparqlive.zset.columns import Mask
 
-_CACHED_VALUES = 50_000
 _KINDS = {"ISIRI": "<", "ISURI": "<", "ISBLANK": "_", "ISLITERAL": '"'}
 _EXACT = 1 << 53
 """Smaller integers are exact as doubles."""
@@ -135,7 +134,7 @@ class Terms:
         known = self._values.get(number)
         if known is not None or number == UNDEF:
             return known
-        if len(self._values) > _CACHED_VALUES:
+        if len(self._values) > self.tuning.cached_values:
             self._values.clear()
             self._numbers.clear()
         if self._base is not None and not self.dictionary.has_own(number):
@@ -166,7 +165,7 @@ class Terms:
         known = self._orders.get(number)
         if known is not None:
             return known
-        if len(self._orders) > _CACHED_VALUES:
+        if len(self._orders) > self.tuning.cached_values:
             self._orders.clear()
         known = self._orders[number] = self._order(number)
         return known
@@ -193,7 +192,7 @@ class Terms:
         texts = self.dictionary.column(numbers[missing]).to_pylist()
         for place, text in zip(missing, paced(texts), strict=True):
             found[place] = _order_of(text)
-        if len(known) + len(missing) <= _CACHED_VALUES:
+        if len(known) + len(missing) <= self.tuning.cached_values:
             has_own = self.dictionary.has_own
             for place, number in zip(missing, numbers[missing].tolist(), strict=True):
                 if self._base is None or not has_own(number):
@@ -224,15 +223,15 @@ class Terms:
         """Returns a test of many ids: by columns where these suffice, otherwise one by one."""
         return Keep(self.dictionary, test, one)
 
-    @staticmethod
-    def remembering(test: Callable[[int], bool]) -> Callable[[int], bool]:
+    def remembering(self, test: Callable[[int], bool]) -> Callable[[int], bool]:
         """Caches the outcome of a test of one id."""
         known: dict[int, bool] = {}
+        most = self.tuning.cached_values
 
         def remembered(number: int) -> bool:
             found = known.get(number)
             if found is None:
-                if len(known) >= _CACHED_VALUES:
+                if len(known) >= most:
                     known.clear()
                 found = known[number] = test(number)
             return found

@@ -39,7 +39,7 @@ class OrderedRows:
 
     def __init__(self, operator: op.Window, terms: Terms) -> None:
         self._operator, self._terms, self._tuning = operator, terms, terms.tuning
-        self._window = Cut(operator, terms.order)
+        self._window = Cut(operator, terms.order, terms.tuning.spare_rows)
         self._places, self._end = self._window.places, self._window.end
         # The window is the rows before its end, minus the rows before its offset.
         self._edges = [(operator.offset, -1)] if operator.offset else []

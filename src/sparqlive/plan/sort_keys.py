@@ -14,6 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sparqlive.plan import operators as op
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.algebra import Var
 from sparqlive.sparql.ordering import descending as inverted
 from sparqlive.zset.run import Column
@@ -23,8 +24,6 @@ OrderOf: TypeAlias = Callable[[int], tuple[bytes, bytes]]
 """The rank of a term's id, and the tie-breaker among terms of the same rank."""
 OrdersOf: TypeAlias = Callable[[Column], tuple[Sequence[bytes], Sequence[bytes]]]
 """The same for a column of ids: their ranks, and their tie-breakers."""
-
-_SPARE_ROWS = 10_000
 
 
 class Places:
@@ -93,7 +92,9 @@ def _packed(columns: Sequence[Column]) -> Iterable[bytes]:
 class Cut:
     """The window of an operator: its offset and end, and the order of its rows."""
 
-    def __init__(self, operator: op.Window, order_of: OrderOf) -> None:
+    def __init__(self, operator: op.Window, order_of: OrderOf, spare: int = DEFAULT.spare_rows) -> None:
+        """`spare`: how many rows beside those of the window are held."""
+        self._spare = spare
         self.places = Places(operator.variables, operator.order, order_of, operator.keys)
         self.offset = operator.offset
         self.end = None if operator.limit is None else operator.offset + operator.limit
@@ -103,7 +104,7 @@ class Cut:
         total: dict[bytes, int] = {}
         most, last = None, None
         if self.end is not None and not self.places.key_width:
-            most = 2 * self.end + _SPARE_ROWS
+            most = 2 * self.end + self._spare
             rows = self._near(rows, self.end, most)
         for row, weight in rows:
             entry = self.places.entry(row)

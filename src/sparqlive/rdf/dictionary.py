@@ -50,8 +50,6 @@ DEFAULT_GRAPH = 1
 _RESERVED = frozenset({UNDEF, DEFAULT_GRAPH})
 _SEED = 42
 _HALF, _WHOLE = 1 << 63, 1 << 64
-_CACHED_TERMS = 10_000
-_CACHED_TEXTS = 50_000
 _BYTES_PER_TERM = 150
 """Of a term that came on its own: its id, its entry in a dict, and its text without the characters."""
 _SAMPLE = 256
@@ -193,7 +191,7 @@ class Dictionary:
 
     def id_of_uncached(self, term: Term | DefaultGraph) -> int:
         """Like `id_of`, for a term that is not in the cache `ids`."""
-        if len(self.ids) > _CACHED_TERMS:
+        if len(self.ids) > self.tuning.cached_terms:
             self.ids = {DefaultGraph(): DEFAULT_GRAPH}
         if type(self._older) is Dictionary and (known := self._find_older(self._older, term)) is not None:
             self.ids[term] = known
@@ -237,7 +235,7 @@ class Dictionary:
         """The text of an id that was not entered one by one, or None; one that is found is cached."""
         known = self._text_elsewhere(number)
         if known is not None and type(self._older) is not Dictionary:
-            if len(self._read_texts) >= _CACHED_TEXTS:
+            if len(self._read_texts) >= self.tuning.cached_values:
                 self._read_texts.clear()
             self._read_texts[number] = known
         return known
@@ -296,7 +294,11 @@ class Dictionary:
     def find_often(self, term: Term | DefaultGraph) -> int | None:
         """Like `find`, for a term that is looked for again and again, such as a constant of a query."""
         known = self.ids.get(term)
-        if known is None and (known := self.find(term)) is not None and len(self.ids) < _CACHED_TERMS:
+        if (
+            known is None
+            and (known := self.find(term)) is not None
+            and len(self.ids) < self.tuning.cached_terms
+        ):
             self.ids[term] = known
         return known
 
@@ -482,13 +484,13 @@ class Dictionary:
             made = dict(zip(distinct[missing].tolist(), found[missing], strict=True))
             if cached is not self and self.has_own_terms:
                 made = {number: term for number, term in made.items() if not self.has_own(number)}
-            if len(cached.terms) > _CACHED_TERMS:
+            if len(cached.terms) > self.tuning.cached_terms:
                 cached._former_terms, cached.terms = cached.terms, _Terms(cached)
             cached.terms.update(made)
         return list(found[places].tolist())
 
     def _remember(self, number: int, term: Any) -> None:
-        if len(self.terms) > _CACHED_TERMS:
+        if len(self.terms) > self.tuning.cached_terms:
             self._former_terms, self.terms = self.terms, _Terms(self)
         self.terms[number] = term
 

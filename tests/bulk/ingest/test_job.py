@@ -10,6 +10,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,12 +32,13 @@ from pyspark.sql import SparkSession
 
 import sparqlive
 from sparqlive.bulk.backends.spark.workers import SparkWorkers
-from sparqlive.bulk.ingest import documents, parts
+from sparqlive.bulk.ingest import documents
 from sparqlive.bulk.ingest.documents import Document, find_documents, tasks_of
 from sparqlive.bulk.ingest.job import IngestResult, ingest, other_ids
 from sparqlive.bulk.ingest.workers import Here, Processes
 from sparqlive.rdf.columns import Encoded, Encoder, labels
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id, term_of
+from sparqlive.runtime.tuning import DEFAULT
 from sparqlive.sparql.columns import TERM_SCHEMA
 
 HERE = Here()
@@ -422,9 +424,7 @@ def test_terms_that_share_an_id_are_told_apart(tmp_path: Path, bits: int) -> Non
 # Files
 
 
-def test_files_are_sorted_split_and_described(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "ROWS_A_FILE", 300)
-    monkeypatch.setattr(parts, "_SMALL_GROUP_ROWS", 40)
+def test_files_are_sorted_split_and_described(tmp_path: Path) -> None:
     chance = random.Random(2)
     quads = {
         Quad(
@@ -438,7 +438,8 @@ def test_files_are_sorted_split_and_described(tmp_path: Path, monkeypatch: pytes
     lines = [f"{quad} .\n" for quad in quads]
     (tmp_path / "a.nq").write_text("".join(lines + lines[:1000]))
     (tmp_path / "b.nq").write_text("".join(lines[3000:4000]))
-    ingested = ingest(HERE, tmp_path, None, tmp_path / "out")
+    tuning = replace(DEFAULT, file_rows=300)
+    ingested = ingest(HERE, tmp_path, None, tmp_path / "out", tuning=tuning)
     assert _quads(ingested) == quads
     groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
     places: dict[tuple[int, int], set[str]] = {}

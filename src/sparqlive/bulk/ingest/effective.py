@@ -115,6 +115,7 @@ class Reading:
     def changes(self, epoch: int, known: Known) -> ChangeFiles:
         """Lets workers write the changes that are effective in a store, and the terms that are new there."""
         place, exceptions = self._place, dict(known.exceptions)
+        rows = self._target.tuning.file_rows
         while True:
             parts = self._read(exceptions)
             if self._tries:
@@ -122,10 +123,10 @@ class Reading:
             self._tries += 1
             folder = f"{self._folder}/found-{self._tries}"
             place.make(folder)
-            work: list[_ChangeTask | TermTask] = [*plan_terms(parts)] if parts else []
+            work: list[_ChangeTask | TermTask] = [*plan_terms(parts, rows)] if parts else []
             work += [
                 _with_stored(one, parts[0].has_weights, known.quads)
-                for one in (plan_quads(parts) if parts else ())
+                for one in (plan_quads(parts, rows) if parts else ())
             ]
             task = _Task(replace(self._target, folder=folder, epoch=epoch), known.terms)
             found = self._workers.each(work, task, "find changes") if work else []

@@ -61,6 +61,7 @@ from sparqlive.rdf.columns import (
 )
 from sparqlive.rdf.dictionary import DEFAULT_GRAPH, UNDEF, hash_of, other_id
 from sparqlive.rdf.guard import parse_guarded, reason_of
+from sparqlive.runtime.tuning import DEFAULT, Tuning
 from sparqlive.store.place import file_system
 
 OnError = Literal["fail", "skip"]
@@ -97,6 +98,7 @@ def ingest(
     on_error: OnError = "fail",
     exceptions: Mapping[str, int] | None = None,
     hash_function: Callable[[str], int] = hash_of,
+    tuning: Tuning = DEFAULT,
 ) -> IngestResult:
     """Reads files, folders and globs into `target`, a folder that is empty or missing.
 
@@ -112,7 +114,7 @@ def ingest(
     with _folder(folder):
         while True:
             encoder = Encoder(name, hash_function, known)
-            job = _Job(workers, folder, encoder, on_error, seconds)
+            job = _Job(workers, folder, encoder, on_error, seconds, tuning.file_rows)
             made = job.run(documents)
             clashes = _clashes(made)
             if not clashes:
@@ -252,6 +254,7 @@ class _Job:
     encoder: Encoder
     on_error: OnError
     seconds: dict[str, float]
+    file_rows: int
 
     def run(self, documents: Sequence[Document]) -> _MergeResult:
         started = time.perf_counter()
@@ -262,7 +265,10 @@ class _Job:
         parsed_at = time.perf_counter()
         files: list[QuadFile | tuple[TermFile, dict[int, list[str]]]] = []
         if parts:
-            tasks: list[QuadTask | TermTask] = [*plan_terms(parts), *plan_quads(parts)]
+            tasks: list[QuadTask | TermTask] = [
+                *plan_terms(parts, self.file_rows),
+                *plan_quads(parts, self.file_rows),
+            ]
             files = self.workers.each(list(enumerate(tasks)), _MergeTask(self.target), "merge")
         self.seconds["parse"] += parsed_at - started
         self.seconds["merge"] += time.perf_counter() - parsed_at

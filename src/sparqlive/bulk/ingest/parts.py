@@ -29,9 +29,8 @@ from sparqlive.store.layout import ROWS_PER_GROUP, TERMS_PER_GROUP, write_run
 from sparqlive.store.place import file_system
 from sparqlive.store.runs import terms_with_prefix
 
-ROWS_A_FILE = 1 << 20
-_SMALL_GROUP_ROWS = ROWS_A_FILE // 8
-"""A graph and predicate with fewer rows than this share a file with others."""
+_FILE_TO_SMALL_GROUP = 8
+"""A graph and predicate with less than this part of a file share a file with others."""
 _TERM_BYTES_A_FILE = 128 << 20
 _BITS = 8
 _CELLS = 1 << _BITS
@@ -232,14 +231,14 @@ class TermTask:
         return sum(part[3] for part in self.parts)
 
 
-def plan_terms(parts: Sequence[Part]) -> Iterator[TermTask]:
+def plan_terms(parts: Sequence[Part], file_rows: int) -> Iterator[TermTask]:
     """Groups neighbouring buckets, up to the size of a file."""
     rows = sum((np.diff(part.term_starts) for part in parts), np.zeros(_CELLS, np.int64))
     texts = sum((np.diff(part.text_starts) for part in parts), np.zeros(_CELLS, np.int64))
     first = 0
     for last in range(1, _CELLS + 1):
         chosen = slice(first, last + 1)
-        is_full = rows[chosen].sum() > ROWS_A_FILE or texts[chosen].sum() > _TERM_BYTES_A_FILE
+        is_full = rows[chosen].sum() > file_rows or texts[chosen].sum() > _TERM_BYTES_A_FILE
         if is_full or last == _CELLS:
             task = TermTask(tuple(found for part in parts if (found := _terms_of(part, first, last))[3]))
             if task.size:
@@ -253,7 +252,7 @@ def _terms_of(part: Part, first: int, last: int) -> tuple[str, int, int, int, in
     return part.terms_path, part.terms, row, rows, text, texts
 
 
-def plan_quads(parts: Sequence[Part]) -> Iterator[QuadTask]:
+def plan_quads(parts: Sequence[Part], file_rows: int) -> Iterator[QuadTask]:
     """Assigns each cell to a file: that of its predicate and graph if it is large, else a shared one."""
     number = np.repeat(np.arange(len(parts)), [len(part.cells[0]) for part in parts])
     columns = [np.concatenate([part.cells[place] for part in parts]) for place in range(5)]
@@ -263,11 +262,11 @@ def plan_quads(parts: Sequence[Part]) -> Iterator[QuadTask]:
     is_first = np.append(True, (predicate[1:] != predicate[:-1]) | (graph[1:] != graph[:-1]))
     group = np.cumsum(is_first) - 1
     totals = np.add.reduceat(count, np.flatnonzero(is_first))
-    bits = np.clip(np.ceil(np.log2(np.maximum(totals / ROWS_A_FILE, 1))), 0, _BITS).astype(np.int64)
-    is_small = totals < _SMALL_GROUP_ROWS
+    bits = np.clip(np.ceil(np.log2(np.maximum(totals / file_rows, 1))), 0, _BITS).astype(np.int64)
+    is_small = totals < file_rows // _FILE_TO_SMALL_GROUP
     before = np.cumsum(np.where(is_small, totals, 0)) - np.where(is_small, totals, 0)
     # Small groups are numbered by the file they share, the others continue from there.
-    shared = before // ROWS_A_FILE
+    shared = before // file_rows
     own = shared[-1] + 1 + np.arange(len(totals))
     file = np.where(is_small, shared, own)[group] * _CELLS
     file += np.where(is_small[group], 0, bucket >> (_BITS - bits[group]))
