@@ -135,7 +135,7 @@ class Session:
             raise Error(f'durability must be "epoch" or "relaxed", not {durability!r}.')
         if retain is not None:
             warnings.warn(
-                "retain= has no effect any more: the quads of a store are mapped. Leave it out.",
+                "retain= no longer has an effect: the quads of a store are mapped. Leave it out.",
                 DeprecationWarning,
                 stacklevel=2,
             )
@@ -507,7 +507,7 @@ class Session:
         """Watches each IRI that the view has for `variable` as a source, until it disappears from the view.
 
         The result's `refused` lists IRIs that cannot be sources, with the reasons; its `remove()` stops
-        watching. A store remembers it. Calling it again with the same arguments returns the existing one.
+        watching. A store records it. Calling it again with the same arguments returns the existing one.
         """
         return self._links.add(view, variable, kind, options)
 
@@ -574,7 +574,7 @@ class Session:
         The computation does not block writers; the view catches up with their epochs when it ends. If it
         takes longer than `timeout_seconds`, it is stopped and no view is registered. A `temporary` view is
         not stored, shares nothing with others, and is ended if it makes epochs slow (`Limits`). `owner` names
-        the person or program that registers it (`view.owner`); a store remembers it.
+        the person or program that registers it (`view.owner`); a store records it.
         """
         self._registration.check_name(name, temporary)
         _check_strategy_name(strategy)

@@ -97,7 +97,7 @@ class Quads:
         self._end_epoch()
 
     def part(self, predicate: int) -> Part | None:
-        """The quads of a predicate, if there may be any."""
+        """The quads of a predicate, which may be empty; None if it certainly has none."""
         if self._load is not None:
             self._read()
         part = self._parts.get(predicate)

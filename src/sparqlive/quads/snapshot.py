@@ -93,7 +93,7 @@ class Snapshot:
     # Parts and orders
 
     def part(self, predicate: int) -> PartSnapshot | None:
-        """The quads of a predicate, if there may be any."""
+        """The quads of a predicate, which may be empty; None if it certainly has none."""
         part = self._parts.get(predicate)
         if part is None:
             with self._snapshot_lock:

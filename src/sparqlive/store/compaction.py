@@ -281,7 +281,7 @@ def _fold_files(
 
 
 def _joined(parts: Iterable[tuple[Segment, int, int]]) -> Iterator[tuple[Segment, int, int]]:
-    """Segments with their ranges of changes; adjacent segments are joined, to be read at once."""
+    """Segments with their ranges of changes; joins adjacent segments, so that one read gets them."""
     waiting: tuple[Segment, int, int] | None = None
     for segment, start, stop in parts:
         if waiting is not None:

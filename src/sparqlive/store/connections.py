@@ -22,6 +22,7 @@ _log = logging.getLogger("sparqlive.store")
 # An epoch of one change writes about ten pages of 4 kB, mostly the same as the previous epoch. SQLite's
 # default of 1,000 pages would copy and sync them every hundred epochs.
 _PAGES_PER_CHECKPOINT = 4_000
+_POLL_SECONDS = 0.05
 
 
 def write_connection(path: Path) -> sqlite3.Connection:
@@ -49,19 +50,16 @@ def read_connection(path: Path) -> sqlite3.Connection:
 class Poller:
     """Regularly checks whether another process has committed."""
 
-    def __init__(
-        self, database: sqlite3.Connection, on_change: Callable[[], None], seconds: float = 0.05
-    ) -> None:
+    def __init__(self, database: sqlite3.Connection, on_change: Callable[[], None]) -> None:
         self._database = database
         self._on_change = on_change
-        self._seconds = seconds
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sparqlive-follow", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
         seen = None
-        while not self._stopped.wait(self._seconds):
+        while not self._stopped.wait(_POLL_SECONDS):
             try:
                 version = self._database.execute("PRAGMA data_version").fetchone()[0]
                 if version != seen:

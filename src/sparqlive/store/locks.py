@@ -40,7 +40,7 @@ class WriterLock:
         except OSError as error:
             raise StoreFailed(
                 f"The store {directory} cannot be opened for writing: {error}. "
-                f"If you only have to read it, open it read-only."
+                f"If you only need to read it, open it read-only."
             ) from error
         try:
             self._take(self._stream)

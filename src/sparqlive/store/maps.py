@@ -81,7 +81,7 @@ def _blocks(nbytes: int) -> int:
 
 @dataclass(frozen=True)
 class _Layout:
-    """The description at the start of a file, and what follows from it."""
+    """The description at the start of a file, and the layout derived from it."""
 
     description: bytes
     sections: Mapping[str, _Section]

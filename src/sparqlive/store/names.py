@@ -49,8 +49,8 @@ def stored_run(folder: str, name: str) -> str:
 def _not_a_run(name: str) -> StoreFailed:
     return StoreFailed(
         f"The catalog names the file {name[:200]!r}, which is not a run of its store. Nothing was read, "
-        f"changed or removed there. The catalog is damaged, or was made to do harm: restore the store from a "
-        f"backup that you trust."
+        f"changed or removed there. The catalog is damaged or malicious: restore the store from a backup "
+        f"that you trust."
     )
 
 
@@ -74,8 +74,8 @@ def ensure_file(path: Path, *, writes: bool) -> None:
         raise _refused(path, "a folder")
     if writes and info.st_nlink > 1:
         raise StoreFailed(
-            f"{path} has {info.st_nlink} names (hard links), and writing it would change the file under the "
-            f"others too. Replace it by a copy of its own: cp FILE COPY && mv COPY FILE."
+            f"{path} has {info.st_nlink} names (hard links), and writing to it would change the file under "
+            f"its other names. Replace it with a separate copy: cp FILE COPY && mv COPY FILE."
         )
 
 

@@ -125,8 +125,8 @@ def check_recorded(address: str, folder: str) -> None:
     if FOLDER.fullmatch(folder) is None or ".." in address.split("/") or "\0" in unquote(address):
         raise StoreFailed(
             f"The catalog says that the runs of its store are at {address[:200]!r} in {folder[:200]!r}, "
-            f"which is not a location of runs. The catalog is damaged, or was made to do harm: restore the "
-            f"store from a backup that you trust."
+            f"which is not a location of runs. The catalog is damaged or malicious: restore the store from a "
+            f"backup that you trust."
         )
 
 

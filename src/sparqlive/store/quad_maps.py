@@ -89,7 +89,7 @@ class QuadMaps:
         return bool(self.size) and self._parts("pso").find(predicate) is not None
 
     def graph_of(self, predicate: int) -> int | None:
-        """The graph of all quads of a predicate; None if there are several, or no quads."""
+        """The graph of all quads of a predicate; None if it has quads in several graphs, or none."""
         if not self.size:
             return None
         parts = self._parts("pso")

@@ -293,7 +293,7 @@ class Sealed:
     # Reading
 
     def is_current(self) -> bool:
-        """Whether the last commit in the database is the last one that was loaded or made here."""
+        """Whether the last commit in the database is the last one loaded or made by this process."""
         try:
             with self.in_use:
                 row = self._database.execute(_LAST_COMMIT).fetchone()

@@ -1,7 +1,7 @@
 """The tables of a catalog: epochs, the change log, terms, runs, views and deltas, as rows in SQLite.
 
 Owns what the rows mean; `store/catalog.py` owns the database, its lock and its transactions, `store/seals.py`
-the seals that every row carries. Invariant: every value is compared with its seal before it is returned,
+the seal of each row. Invariant: every value is compared with its seal before it is returned,
 unless a method says otherwise.
 """
 
