@@ -130,7 +130,7 @@ def test_operations() -> None:
             session.load(pa.table({"a": [1]}))
         with pytest.raises(sparqlive.Error, match="either changes or insert"):
             session.apply(insert=[one], changes=table(one, op=["+"]))
-        with pytest.raises(sparqlive.Error, match="there is none"):
+        with pytest.raises(sparqlive.Error, match="only to data frames"):
             session.apply(insert=[one], op="op")
         for operations in ({"op": ["-"]}, {"_change_type": ["delete"]}, {"_weight": [-1]}):
             for insert in (session.load, lambda frame: session.apply(insert=frame)):
