@@ -86,10 +86,10 @@ def test_fields_and_other_cases(spark: SparkSession) -> None:
 def test_types_without_literals_are_refused_at_once(spark: SparkSession, value: str, advice: str) -> None:
     frame = spark.sql(f"SELECT 1 AS id, {value} AS v")
     with sparqlive.open(spark=spark) as session:
-        with pytest.raises(sparqlive.Error, match=f"The column 'v' has the type {advice}") as found:
+        with pytest.raises(sparqlive.Error, match=f"Column 'v' has type {advice}") as found:
             session.load(frame, mapping=mapping(v="u:v"))
         assert type(found.value) is sparqlive.Error  # what tasks find is an InvalidChange
-        with pytest.raises(sparqlive.Error, match=r"'o' has the type .* must be a string with a term"):
+        with pytest.raises(sparqlive.Error, match=r"'o' has type .* must be a string with a term"):
             session.load(frame.selectExpr("'<u:s>' AS s", "'<u:p>' AS p", "v AS o"))
 
 
@@ -132,7 +132,7 @@ def test_errors_of_data_sources_begin_with_their_sentence(spark: SparkSession, t
         "has no option 'stor'": lambda: spark.read.format("sparqlive").option("stor", "x").load(),
         "There is no store at": lambda: spark.read.format("sparqlive").load(f"{tmp_path}/none").collect(),
         "bad.nt, line 1": lambda: spark.read.format("rdf").load(f"{tmp_path}/bad.nt").collect(),
-        "'o' has the type array<int>": lambda: write(rows, tmp_path, "append"),
+        "'o' has type array<int>": lambda: write(rows, tmp_path, "append"),
         "'s' is not a term": lambda: write(bad, tmp_path, "append"),
     }
     for sentence, action in said.items():
@@ -172,7 +172,7 @@ def test_the_name_of_a_stream_stands_for_one_source(spark: SparkSession, tmp_pat
 
     with sparqlive.open(tmp_path / "store", spark=spark) as session:
         session.follow(stream("a"), once=True).wait()
-        with pytest.raises(sparqlive.SparkFailed, match=r"(?s)keeps the place in another source.*name='…'"):
+        with pytest.raises(sparqlive.SparkFailed, match=r"(?s)belongs to a different source.*name='…'"):
             session.follow(stream("b"), once=True).wait()
         session.follow(stream("b"), once=True, name="b").wait()
         assert {quad.subject.value for quad in session.quads()} == {"u:a", "u:b"}

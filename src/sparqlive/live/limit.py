@@ -40,9 +40,7 @@ class _Carried(Work):
 
     def look(self, seconds: float) -> None:
         if self._spent() >= seconds:
-            self.stop(
-                Timeout(f"carrying one epoch to it took more than {seconds:g} s of processor time, its limit")
-            )
+            self.stop(Timeout(f"an epoch exceeded its limit of {seconds:g} s of processor time"))
 
 
 def _spent_by_thread(thread: int) -> Callable[[], float]:

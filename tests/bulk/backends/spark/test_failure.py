@@ -35,8 +35,8 @@ TEXTS = {
     "no package": (
         f"{ABORTED}, {LOST}: org.apache.spark.api.python.PythonException: "
         f"Traceback (most recent call last):\nModuleNotFoundError: No module named 'sparqlive'\n{STACK}",
-        f"the Python of Spark's workers has no sparqlive. Install it there; for a local Spark, set the "
-        f"environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts.",
+        "sparqlive is not installed in the Python of Spark's workers. Install it there; for a local "
+        f"Spark, set the environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts.",
     ),
     "plain": ("[TABLE_OR_VIEW_NOT_FOUND] no such table\nmore", "[TABLE_OR_VIEW_NOT_FOUND] no such table"),
 }

@@ -121,8 +121,7 @@ def _side(side: Found, name: str, minds_case: bool, meaning: FrameColumns) -> Co
     """Returns Debezium's `before` or `after`, with the columns that are read."""
     if not isinstance(side.type, StructType):
         raise Error(
-            f"The column {name!r} has the type {side.type.simpleString()}, and must be a struct of the row's "
-            f"columns."
+            f"Column {name!r} has type {side.type.simpleString()}, but must be a struct of the row's columns."
         )
     inner, mapping = Columns(side.type, minds_case), meaning.mapping
     wanted = (
@@ -141,7 +140,7 @@ def _side(side: Found, name: str, minds_case: bool, meaning: FrameColumns) -> Co
 def _check_type(name: str, kind: DataType, *, is_term: bool) -> None:
     if is_term and not isinstance(kind, StringType) and kind.typeName() != "void":
         raise Error(
-            f"The column {name!r} has the type {kind.simpleString()}, and must be a string with a term in "
+            f"Column {name!r} has type {kind.simpleString()}, but must be a string with a term in "
             f"N-Triples syntax. Other tables need a mapping: "
             f"session.load(df, mapping=sparqlive.TableMapping(…))."
         )
@@ -151,7 +150,7 @@ def _check_type(name: str, kind: DataType, *, is_term: bool) -> None:
         is_plain = False
     if not is_plain:
         raise Error(
-            f"The column {name!r} has the type {kind.simpleString()}, of which no literal can be made. "
+            f"Column {name!r} has type {kind.simpleString()}, which has no RDF literal. "
             f"{_advice(name, kind)}, or leave the column out."
         )
 

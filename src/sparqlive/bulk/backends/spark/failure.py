@@ -17,8 +17,8 @@ def root_cause(text: str) -> str:
     text = text.strip()
     if "No module named 'sparqlive'" in text:
         return (
-            f"the Python of Spark's workers has no sparqlive. Install it there; for a local Spark, set the "
-            f"environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts."
+            "sparqlive is not installed in the Python of Spark's workers. Install it there; for a local "
+            f"Spark, set the environment variable PYSPARK_PYTHON to {sys.executable} before Spark starts."
         )
     causes = _CAUSE.findall(text) or _TASK.findall(text)
     found = causes[-1] if causes else text.partition("\n")[0]

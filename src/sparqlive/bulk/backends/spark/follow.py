@@ -77,9 +77,9 @@ class RunningStream:
         if not _OTHER_SOURCE.search(text):
             return f"Spark failed: {cause}"
         return (
-            f"The checkpoint {self._checkpoint} keeps the place in another source than the one that is "
-            f"followed now. Follow each source under a name of its own (name='…'), or delete the "
-            f"checkpoint to read this one from its beginning. (Spark: {cause})"
+            f"Checkpoint {self._checkpoint} belongs to a different source. Follow each source under its "
+            f"own name (name='…'), or delete the checkpoint to read this source from its beginning. "
+            f"(Spark: {cause})"
         )
 
     def stop(self) -> None:
@@ -106,7 +106,9 @@ def follow_frame(
 ) -> RunningStream:
     """Starts a stream. `folder`: where it keeps its checkpoint, unless `checkpoint` is given."""
     if not getattr(frame, "isStreaming", False):
-        raise Error("follow needs a streaming DataFrame, of spark.readStream. Use apply for other frames.")
+        raise Error(
+            "follow needs a streaming DataFrame, from spark.readStream. Use apply for other DataFrames."
+        )
     if interval_seconds is not None:
         checked_seconds("interval_seconds", interval_seconds, least=0)
     place = checkpoint or f"{folder}/checkpoint"
@@ -197,7 +199,7 @@ def _started(writer: Any) -> Any:
                 raise
             if time.monotonic() > until:
                 raise SparkFailed(
-                    f"The server of Spark Connect is too busy: for {_START_SECONDS} s, none of the Python "
+                    f"The Spark Connect server is too busy: in {_START_SECONDS} s, none of the Python "
                     f"processes that it started for the stream was ready within 10 s. Follow it again later."
                 ) from error
 
@@ -221,7 +223,9 @@ class _Hand:
         self.mailbox.send(number, sent)
         while (answer := self.mailbox.taken(number)) is None:
             if self.mailbox.is_abandoned():
-                raise SparkFailed("The process that follows the stream is gone; it continues from here.")
+                raise SparkFailed(
+                    "The process that follows the stream has ended. It resumes with this batch."
+                )
             time.sleep(_POLL_SECONDS)
         if answer:
             raise SparkFailed(answer)
