@@ -41,8 +41,6 @@ from sparqlive.sparql.values import Value
 from sparqlive.zset.relation import Row
 
 _Values = list[Value | None]
-_KEPT_OPERATORS = 64
-"""The functions of larger plans are written again for each query, to bound the memory of cached functions."""
 
 
 def reads_of(plan: op.Operator) -> frozenset[tuple[op.GraphChoice, Term | None]]:
@@ -79,7 +77,7 @@ class Runnable:
         return Compiler(self.plan, quads, terms, lazy=True, bulk=bulk)
 
     def put_back(self, compiler: Compiler) -> None:
-        if not self._idle and len(compiler.nodes) <= _KEPT_OPERATORS:
+        if not self._idle and len(compiler.nodes) <= compiler.terms.tuning.kept_operators:
             compiler.release()
             self._idle.append(compiler)
 

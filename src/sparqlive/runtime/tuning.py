@@ -178,6 +178,8 @@ class Tuning:
     """Plans of one-off queries: answering one again takes 0.1 ms instead of 1.2."""
     kept_characters: int = 10_000
     """Plans of longer texts are not kept, which bounds their memory."""
+    kept_operators: int = 64
+    """The functions of larger plans are written again for each query, to bound the memory of those kept."""
     cached_terms: int = 10_000
     """Terms with their ids, as objects of pyoxigraph."""
     cached_values: int = 50_000
