@@ -573,7 +573,7 @@ class Session:
 
         The computation does not block writers; the view catches up with their epochs when it ends. If it
         takes longer than `timeout_seconds`, it is stopped and no view is registered. A `temporary` view is
-        not stored, shares nothing with others, and is ended if it makes epochs slow (`Limits`). `owner` names
+        not stored, shares nothing with others, and ends if it makes epochs slow (`Limits`). `owner` names
         the person or program that registers it (`view.owner`); a store records it.
         """
         self._registration.check_name(name, temporary)

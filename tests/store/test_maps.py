@@ -285,7 +285,7 @@ def test_files_that_are_no_maps(tmp_path: Path) -> None:
 def test_a_map_with_blocks_of_another_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_map(tmp_path / "a.map", SOURCES, {"numbers": np.arange(1000)})
     monkeypatch.setattr(maps, "BLOCK", 1024)
-    unusable(tmp_path / "a.map", "blocks have another size")
+    unusable(tmp_path / "a.map", "blocks have a different size")
 
 
 def test_scratch_files_have_no_name(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ class Quads:
         """Returns the base and the changes after it; called at the first read or change."""
         self._is_loading = False
         self._is_blank = True
-        """Whether the quads to be loaded are none, not even deleted ones."""
+        """Whether there are no quads to load, not even deleted ones."""
         self._parts: dict[int, Part] = {}
         self._touched: list[Part] = []
         self._many_graphs = False, 0

@@ -347,7 +347,7 @@ def _pairs(
 
 
 def _has_many(part: PartReader, subject: int | None, object_: int | None, most: int) -> bool:
-    """Whether searching the rows of a subject or object for those of one graph takes long."""
+    """Whether searching the rows of a subject or object for one graph would be slow."""
     if subject is not None and object_ is not None:
         return False
     if subject is not None:

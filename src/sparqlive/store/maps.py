@@ -56,7 +56,7 @@ class UnusableMap(StoreFailed):
 
     def __init__(self, path: Path, reason: str, source: Map | None = None) -> None:
         """`source`: the map that was open when it turned out to be damaged."""
-        super().__init__(f"The map {path} cannot be used: {reason}. Delete it, and it is created again.")
+        super().__init__(f"The map {path} cannot be used: {reason}. Delete it; it will be created again.")
         self.source = source
 
 
@@ -233,9 +233,9 @@ class Map:
             about = json.loads(rest[:described])
             layout = _Layout.of(about["sources"], about["sections"])
         except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise UnusableMap(self.path, "its header means nothing") from error
+            raise UnusableMap(self.path, "its header is invalid") from error
         if layout.blocks != blocks:
-            raise UnusableMap(self.path, "its blocks have another size")
+            raise UnusableMap(self.path, "its blocks have a different size")
         if (
             about["sources"] != [*sources]
             or not {section.type for section in layout.sections.values()} <= _TYPES

@@ -67,7 +67,7 @@ class Table:
 
     @property
     def value(self) -> str:
-        """SQL for what a row adds to the total of its table."""
+        """SQL for the contribution of a row to the total of its table."""
         # Halves, because a sum in SQLite that exceeds 64 bits becomes a float.
         moved = f" + ({self.number} & {_HALF}) * {_STEP}" if self.number is not None else ""
         return f"((({self.seal} & {_HALF}){moved}) & {_HALF})"
@@ -257,7 +257,7 @@ class Sealed:
         self._change(_group(table, values), -rows, -total)
 
     def _sum(self, table: str, where: str, values: Row) -> tuple[int, int]:
-        """The number of rows, and what they add to the total of their table."""
+        """The number of rows, and their contribution to the total of their table."""
         query = f"SELECT count(*), coalesce(sum({TABLES[table].value}), 0) FROM {table} WHERE {where}"
         with self.in_use:
             rows, total = self._database.execute(query, values).fetchone()
@@ -450,7 +450,7 @@ def _name(group: str) -> int:
 
 
 def _part(group: str, rows: int, total: int) -> int:
-    """What a total adds to the root: a hash of the name, the number of rows and the total."""
+    """The contribution of a total to the root: a hash of the name, the number of rows and the total."""
     if not rows:
         return 0
     mixed = ((_name(group) + rows) * _ODD ^ total) * _ODD & _SIGNED

@@ -184,8 +184,8 @@ class Store:
             for name in sorted(os.listdir(runs)):
                 if name not in own and not is_harmless(name):
                     raise StoreFailed(
-                        f"{runs} is a link to {runs.resolve()}, which contains {name}: it is not a folder of "
-                        f"this store's runs alone. Nothing was changed there. Link to a folder of its own, "
+                        f"{runs} is a link to {runs.resolve()}, which contains {name} besides this store's "
+                        f"runs. Nothing was changed there. Link to a folder of its own, "
                         f"or restore the store from a backup that you trust."
                     )
 
@@ -206,7 +206,7 @@ class Store:
             )
 
     def _own_folders(self) -> list[str]:
-        """The folders of this store's attempts, by name; a renamed copy is not one of them."""
+        """The folders of this store's attempts, by name; excludes renamed copies."""
         mark = re.compile(rf"{self._mark}-")
         try:
             folders = self.place.folders()
