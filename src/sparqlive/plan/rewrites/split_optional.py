@@ -15,6 +15,7 @@ from pyoxigraph import Literal
 
 from sparqlive.plan import operators as op
 from sparqlive.plan.expressions import mentioned
+from sparqlive.plan.rewrites.flatten_joins import ordered
 from sparqlive.plan.rewrites.walk import bottom_up
 from sparqlive.sparql.algebra import Call, Constant, Var
 from sparqlive.sparql.expressions import volatile_function
@@ -27,11 +28,23 @@ def split_optional(plan: op.Operator) -> op.Operator:
 def _split_parts(plan: op.Operator) -> op.Operator:
     match plan:
         case op.Join(parts):
-            return plan.with_children([_split(part, _bound_beside(part, parts)) for part in parts])
+            split = [_split(part, _bound_beside(part, parts)) for part in parts]
+            return _distributed(plan, split) if split != [*parts] else plan
         case op.TwoSided():
             left, right = plan.children
             return plan.with_children([left, _split(right, frozenset(left.variables))])
     return plan
+
+
+def _distributed(plan: op.Join, parts: list[op.Operator]) -> op.Operator:
+    """A ⋈ (B + C) = (A ⋈ B) + (A ⋈ C), so that a change of C leads to B through A, if one part was split."""
+    changed = [number for number, part in enumerate(parts) if part is not plan.parts[number]]
+    union = parts[changed[0]]
+    others = [part for part in parts if part is not union]
+    if len(changed) > 1 or not isinstance(union, op.Union) or not all(map(_is_pattern, others)):
+        return plan.with_children(parts)
+    joins = [op.Join((*others, branch)) for branch in union.parts]
+    return ordered(op.Union(tuple(joins)), plan)
 
 
 def _bound_beside(part: op.Operator, parts: Iterable[op.Operator]) -> frozenset[Var]:
