@@ -121,7 +121,7 @@ def first_rows(session: sparqlive.Session, view: str) -> int:
     compiled = content.compiled
     assert compiled is not None
     quads = epochs.quads.snapshot()
-    contents = epochs.strategies.contents_on(quads, terms.dictionary, epochs.lock)
+    contents = epochs.strategies.contents_on(quads, terms.dictionary, epochs.reading)
     result = contents([*compiled.state_sources().values(), compiled.plan])[-1]
     return result.length if isinstance(result, Run) else len(result)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -236,7 +237,10 @@ def test_files_that_compaction_deletes_are_not_mapped_any_more(store: Path) -> N
         session.compact()
         session.apply(insert=quads(81))
         assert not reader.views["all"].failure
-        assert not [line for line in mapped() if str(store) in line and line.endswith("(deleted)")]
+        gc.collect()
+        wait_until(
+            lambda: not [line for line in mapped() if str(store) in line and line.endswith("(deleted)")]
+        )
 
 
 def mapped() -> list[str]:

@@ -423,7 +423,7 @@ class Dictionary:
         try:
             return [known[number] for number in numbers]
         except KeyError:
-            if len(numbers) < self.tuning.column_rows:
+            if len(numbers) < self.tuning.column_texts:
                 return [self.text(number) for number in numbers]
         distinct, places = np.unique(np.array(numbers, np.int64), return_inverse=True)
         texts = self.column(distinct).to_pylist()

@@ -19,6 +19,9 @@ class Tuning:
     window or a delta, rows to decode, filter or sort. A step by columns costs 10 to 50 µs whatever its size,
     a row by itself 0.1 to 1 µs. Of 25 kinds of batches and queries, none took twice as long or half as long
     with 128 or 2,000 (`bench.batches`, `bench.explore`)."""
+    column_texts: int = 128
+    """From this many texts of terms on, they are decoded by columns, which keeps none of them. Those that are
+    decoded one by one are kept, up to 50,000: streams of 256 rows at a time would fill 8 MB with them."""
     smallest_merge_rows: int = 4_096
     """An overlay of fewer rows is not merged into its run: a merge copies the run (`bench.pauses`)."""
     run_to_overlay: int = 64
