@@ -84,7 +84,7 @@ class Dialect(Protocol):
     def ends_with(self, text: str, end: str) -> str:
         """Tests whether a text ends with another."""
 
-    def inline(self, name: str, fields: Sequence[str]) -> str:
+    def inline(self, name: str) -> str:
         """Writes one row per struct of a list, with its fields as columns."""
 
 
@@ -156,7 +156,7 @@ class SparkSql:
     def ends_with(self, text: str, end: str) -> str:
         return f"endswith({text}, {end})"
 
-    def inline(self, name: str, fields: Sequence[str]) -> str:
+    def inline(self, name: str) -> str:
         return f"inline({name})"
 
 
@@ -227,7 +227,7 @@ class DuckDbSql:
     def ends_with(self, text: str, end: str) -> str:
         return f"ends_with({text}, {end})"
 
-    def inline(self, name: str, fields: Sequence[str]) -> str:
+    def inline(self, name: str) -> str:
         return f"unnest({name}, recursive := true)"
 
 

@@ -68,7 +68,6 @@ class Inline:
 
     source: Frame
     name: str
-    fields: Sequence[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +160,7 @@ class Frame:
 
     def listed(self, name: str, columns: Sequence[str]) -> Frame:
         """Makes one row per element of the lists in a column, structs with these fields."""
-        return Frame(Inline(self, name, columns), tuple(columns))
+        return Frame(Inline(self, name), tuple(columns))
 
     def union(self, *others: Frame) -> Frame:
         """Appends the rows of frames with the same columns in the same order."""
@@ -294,8 +293,8 @@ class _Writer:
                 columns = ", ".join([*by, f"{dialect.collect(fields)} AS {name}"])
                 groups = f" GROUP BY {', '.join(by)}" if by else ""
                 return self._from(columns, *self._body(source)) + groups
-            case Inline(source, name, fields):
-                return self._from(dialect.inline(name, fields), *self._body(source))
+            case Inline(source, name):
+                return self._from(dialect.inline(name), *self._body(source))
 
     def _part(self, frame: Frame) -> str:
         """Writes a frame as a part of a union: inline if it has no other reader."""

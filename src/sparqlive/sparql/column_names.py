@@ -19,7 +19,7 @@ def check_column_names(variables: Sequence[str], *added: str, ignore_case: bool 
     for variable in variables:
         other = taken.setdefault(_key(variable, ignore_case), f"the variable ?{variable}")
         if other != f"the variable ?{variable}":
-            case = " if case is ignored, as it is there" if ignore_case else ""
+            case = " if case is ignored, as in this kind of table" if ignore_case else ""
             raise Unsupported(
                 f"The variable ?{variable} has the name of {other}{case}. A table needs different names: "
                 f"rename it in the query, such as (?{variable} AS ?other)."
