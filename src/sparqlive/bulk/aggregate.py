@@ -59,15 +59,15 @@ def redone(
     if not _is_native(operator, source):
         return fallback(old, added)
     groups = _Groups(evaluation, operator, source).of(_sides(evaluation, operator, source, old is not None))
-    made = _solutions(evaluation, operator, source, groups)
+    result = _solutions(evaluation, operator, source, groups)
     if not doubtful:
-        return made
+        return result
     keys = [column(v) for v in operator.keys]
     doubted = groups.where(f"{WEIGHTS} > 0 AND ({doubtful})").select(*keys)
-    made = made.of(anti(made.frame, doubted, keys))
+    result = result.of(anti(result.frame, doubted, keys))
     left = [None if part is None else part.of(semi(part.frame, doubted, keys)) for part in (old, added)]
     assert left[1] is not None
-    return united([made, fallback(left[0], left[1])], operator.variables)
+    return united([result, fallback(left[0], left[1])], operator.variables)
 
 
 def _is_native(operator: op.Group, source: Solutions) -> bool:
@@ -117,13 +117,13 @@ def redone_from_totals(
     both = old.union(known.change.select(*keys, *names, f"{ONE} AS {SIDE}"))
     groups = both.grouped([*keys, SIDE], *added(names))
     source = Solutions(groups, operator.source.variables, operator.source.always, operator.source.always)
-    made = _solutions(evaluation, operator, source, groups, with_lists=False)
+    result = _solutions(evaluation, operator, source, groups, with_lists=False)
     if known.complete:
-        return made
+        return result
     others = " OR ".join(f"{name} <> 0" for name in names if name.startswith("others_"))
     incomplete = groups.where(others).select(*keys)
-    made = made.of(anti(made.frame, incomplete, keys))
-    return united([made, by_rows(incomplete)], operator.variables)
+    result = result.of(anti(result.frame, incomplete, keys))
+    return united([result, by_rows(incomplete)], operator.variables)
 
 
 # The rows of the groups
@@ -369,7 +369,7 @@ def _solutions(
         if v in computed and v not in firsts
     ]
     own_text = computed - {v for v, argument in _firsts(operator).items() if argument not in source.own_text}
-    made = Solutions(
+    result = Solutions(
         frame.select("*", *numbers),
         operator.variables,
         always=operator.always,
@@ -378,7 +378,7 @@ def _solutions(
         texts=(source.texts & keys) | computed,
         small=source.small,
     )
-    return made.of(made.frame.select(*made.columns))
+    return result.of(result.frame.select(*result.columns))
 
 
 def _firsts(operator: op.Group) -> dict[Var, Var]:
@@ -398,13 +398,13 @@ def _chooser(name: str) -> Callable[[pa.Array], pa.Array]:
     choose = max if name == "MAX" else min
 
     def chosen(lists: pa.Array) -> pa.Array:
-        found = (
+        ids = (
             None
             if terms is None
             else choose(terms, key=lambda term: order_key(value_of_text(term["term"])))["id"]
             for terms in lists.to_pylist()
         )
-        return pa.array(found, pa.int64())
+        return pa.array(ids, pa.int64())
 
     return chosen
 

@@ -54,11 +54,11 @@ def _ends(rows: Sequence[tuple[Row, int]], start: int | None, end: int | None) -
 
 def _reached(steps: _Steps, start: int) -> set[int]:
     """Returns the nodes at the end of one or more steps."""
-    found: set[int] = set()
+    nodes: set[int] = set()
     waiting = [start]
     while waiting:
         for node in steps.get(waiting.pop(), ()):
-            if node not in found:
-                found.add(node)
+            if node not in nodes:
+                nodes.add(node)
                 waiting.append(node)
-    return found
+    return nodes

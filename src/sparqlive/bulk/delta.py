@@ -95,12 +95,12 @@ def delta_frames(
 
     deltas: known changes of some of its operators; None for no change.
     """
-    made = _Deltas(evaluation, deltas or {}).compute(plan)
-    if made is None:
-        made = Solutions(table.frame_of(plan.variables, ()), plan.variables, frozenset())
-    elif made.texts:
-        made = evaluation.held(made)  # two queries read it: its rows, and its new terms
-    return result(plan, made, evaluation.backend)
+    change = _Deltas(evaluation, deltas or {}).compute(plan)
+    if change is None:
+        change = Solutions(table.frame_of(plan.variables, ()), plan.variables, frozenset())
+    elif change.texts:
+        change = evaluation.held(change)  # two queries read it: its rows, and its new terms
+    return result(plan, change, evaluation.backend)
 
 
 class _Deltas:
@@ -113,9 +113,9 @@ class _Deltas:
     def of(self, plan: op.Operator) -> Solutions | None:
         if plan not in self._deltas:
             known = self._evaluation.named.get((plan, State.DELTA))
-            made = self.compute(plan) if known is None else known
-            made = None if made is None else self._evaluation.share(made)
-            self._deltas[plan] = None if made is None or made.frame.is_empty else made
+            change = self.compute(plan) if known is None else known
+            change = None if change is None else self._evaluation.share(change)
+            self._deltas[plan] = None if change is None or change.frame.is_empty else change
         return self._deltas[plan]
 
     def compute(self, plan: op.Operator) -> Solutions | None:

@@ -158,11 +158,11 @@ class Evaluation:
         """
         kept = self.kept.get(operator)
         if kept is not None:
-            found = None
+            rows = None
             if operator.source.variables and self.quads.lookup is not None:
                 values = self.values(keys, operator.source.variables[0])
-                found = None if values is None else kept.having(values)
-            return kept.whole() if found is None else found
+                rows = None if values is None else kept.having(values)
+            return kept.whole() if rows is None else rows
         stored = self.named.get((operator.source, State.OLD))
         if stored is not None:
             return stored

@@ -193,12 +193,12 @@ class InStore:
         if operator in self._touched:
             old, change, is_complete = self._touched[operator]
             return Totals(backend.local(old), backend.local(change), is_complete)
-        made = stored_totals.before_and_of_change(evaluation, operator, changed, stored)
-        rows = backend.held(made.change)[1]
-        before = None if rows is None else backend.held(made.old)[1]
+        totals = stored_totals.before_and_of_change(evaluation, operator, changed, stored)
+        rows = backend.held(totals.change)[1]
+        before = None if rows is None else backend.held(totals.old)[1]
         if rows is not None and before is not None:
-            self._touched[operator] = before, rows, made.complete
-        return made
+            self._touched[operator] = before, rows, totals.complete
+        return totals
 
     def others_delta(self, operator: op.Group, relation: str, changed: Saved) -> Saved:
         """Computes the change of the rows that totals cannot represent from the change of the source."""

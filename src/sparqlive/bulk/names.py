@@ -21,8 +21,8 @@ Counted = op.Names | op.Nodes
 def content(
     evaluation: Evaluation, leaf: Counted, state: State, needed: frozenset[Var], keys: Keys | None
 ) -> Solutions:
-    found = _occurrences(evaluation, leaf, state, keys)
-    return found.of(_distinct_rows(found))
+    rows = _occurrences(evaluation, leaf, state, keys)
+    return rows.of(_distinct_rows(rows))
 
 
 def change(evaluation: Evaluation, leaf: Counted) -> Solutions:

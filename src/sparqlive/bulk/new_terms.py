@@ -41,7 +41,7 @@ def write_new(
     ending: str,
 ) -> NewTerms:
     """Writes the terms that no known file has. `ids` are sorted and distinct; `clashes` are known already."""
-    marks, found = np.full(len(ids), UNKNOWN, np.int8), dict(clashes)
+    marks, all_clashes = np.full(len(ids), UNKNOWN, np.int8), dict(clashes)
     for run in known:
         for part in term_groups(place, run, ids):
             match(part, ids, texts, marks)
@@ -49,12 +49,12 @@ def write_new(
         int(ids[position]): texts[position].as_py() for position in np.flatnonzero(marks == OTHER).tolist()
     }
     for number, owner in (texts_in(place, known, taken) if taken else {}).items():
-        found[number] = [owner, *sorted({taken[number], *found.get(number, ())} - {owner})]
+        all_clashes[number] = [owner, *sorted({taken[number], *all_clashes.get(number, ())} - {owner})]
     new = np.flatnonzero(marks == UNKNOWN)
     if not len(new):
-        return NewTerms((), found)
+        return NewTerms((), all_clashes)
     columns = TermColumns(ids[new], texts.take(pa.array(new)))
-    return NewTerms((write_term_run(place, folder, columns, ending),), found)
+    return NewTerms((write_term_run(place, folder, columns, ending),), all_clashes)
 
 
 class TermSaving:

@@ -116,9 +116,9 @@ class Pairs:
 
     def _predecessors(self, component: int) -> set[int]:
         of = self._component
-        found = {of[at] for number in self._of(component) for at in self._before[number]}
-        found.discard(component)
-        return found
+        predecessors = {of[at] for number in self._of(component) for at in self._before[number]}
+        predecessors.discard(component)
+        return predecessors
 
     # From scratch
 
@@ -334,13 +334,13 @@ class Pairs:
 
     def _outside(self, numbers: set[int], rest: set[int]) -> BitMap:
         """Returns the nodes reached by edges that leave the nodes and the rest of their old component."""
-        found = BitMap()
+        reach = BitMap()
         for number in numbers:
             for to in self._after[number]:
                 if to not in numbers and to not in rest:
-                    found.add(to)
-                    found |= self._reach[self._component[to]]
-        return found
+                    reach.add(to)
+                    reach |= self._reach[self._component[to]]
+        return reach
 
     def _cut_off(self, start: int, end: int) -> _Side | None:
         """Returns None if their component still connects two nodes, else the side that a search exhausted.

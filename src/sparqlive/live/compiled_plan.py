@@ -239,15 +239,15 @@ class CompiledPlan:
     def kept(self) -> dict[op.Keeping, Kept]:
         """Returns what operators store of their sources, except state that is not stored as columns."""
         self._fetch()
-        found: dict[op.Keeping, Kept] = {}
+        contents: dict[op.Keeping, Kept] = {}
         for number in self.state_sources():
             operator, state = self._compiler.nodes[number].operator, self._compiler.states[number]
             assert isinstance(operator, op.Keeping)
             if isinstance(state, Groups | TotalGroups):
-                found[operator] = state.kept()
+                contents[operator] = state.kept()
             elif isinstance(state, Relation):
-                found[operator] = Kept(state.parts, state.size()[0])
-        return found
+                contents[operator] = Kept(state.parts, state.size()[0])
+        return contents
 
     def state_names(self) -> dict[op.Keeping, list[str]]:
         """Returns the names of the relations that operators store; for groups, those of totals come first."""
@@ -338,10 +338,10 @@ class CompiledPlan:
             for summand in summands:
                 rows = inputs.get(summand.source)
                 if rows:
-                    begun = perf_counter()
+                    start = perf_counter()
                     summand.write()(rows, out)
                     spent = summand.spent  # `Spent.add`, written out: it runs several times per change
-                    spent.seconds += perf_counter() - begun
+                    spent.seconds += perf_counter() - start
                     spent.rows += len(rows)
                     spent.times += 1
             if not out:
@@ -363,11 +363,11 @@ class CompiledPlan:
         """Applies the change of its source to an operator's state; returns the operator's own change."""
         state = self._compiler.states[node.number]
         self._touched[node.number] = state
-        begun = perf_counter()
+        start = perf_counter()
         change: Mapping[Row, int] = state.carry(delta)
         for reader in (node.number, *self._compiler.readers.get(node.number, ())):
             inputs[reader] = change.items()
-        self._upkeep[node.number].add(len(delta), perf_counter() - begun)
+        self._upkeep[node.number].add(len(delta), perf_counter() - start)
         return change
 
     def costs(self) -> Iterator[tuple[int, int | None, Spent]]:

@@ -148,21 +148,21 @@ class Groups(Grouped):
 
     def _state_of(self, key: Row) -> _GroupState:
         """Returns a group, created from its stored rows if it is not in memory."""
-        known = self._groups.get(key)
-        if known is None:
-            known = _GroupState(self._grouping.group(), len(self._large))
-            self._take_in(key, known, self._rows)
-            self._groups[key] = known
-        elif known.seen < len(self._large):
-            for change in self._large[known.seen :]:
-                self._take_in(key, known, Relation(self._rows.arity, change))
-            known.seen = len(self._large)
+        state = self._groups.get(key)
+        if state is None:
+            state = _GroupState(self._grouping.group(), len(self._large))
+            self._take_in(key, state, self._rows)
+            self._groups[key] = state
+        elif state.seen < len(self._large):
+            for change in self._large[state.seen :]:
+                self._take_in(key, state, Relation(self._rows.arity, change))
+            state.seen = len(self._large)
         else:
-            return known
-        if self._grouping.is_used_up(known.group):
-            self._read_again(key, known, {})
-        known.row = self._row(key, known.group)
-        return known
+            return state
+        if self._grouping.is_used_up(state.group):
+            self._read_again(key, state, {})
+        state.row = self._row(key, state.group)
+        return state
 
     def _take_in(self, key: Row, known: _GroupState, rows: Relation) -> None:
         """Adds the rows of a group from the runs of a relation."""
@@ -195,18 +195,18 @@ class Groups(Grouped):
         touched: dict[Row, _GroupState] = {}
         for row, weight in delta.items():
             key = row[:width]
-            known = touched.get(key)
-            if known is None:
-                known = touched[key] = known_group(key)
-            add(known.group, row, weight)
+            state = touched.get(key)
+            if state is None:
+                state = touched[key] = known_group(key)
+            add(state.group, row, weight)
         result: dict[Row, int] = {}
         is_used_up = self._grouping.is_used_up
-        for key, known in touched.items():
-            if is_used_up(known.group):
-                self._read_again(key, known, delta)
-            old, new = known.row, self._row(key, known.group)
+        for key, state in touched.items():
+            if is_used_up(state.group):
+                self._read_again(key, state, delta)
+            old, new = state.row, self._row(key, state.group)
             if old != new:
-                known.row = new
+                state.row = new
                 if old is not None:
                     result[old] = -1
                 if new is not None:
@@ -251,7 +251,7 @@ class Groups(Grouped):
 
     def given(self) -> Iterable[Row]:
         """The current rows of the groups in memory, which are retracted when a group changes."""
-        return (known.row for known in self._groups.values() if known.row is not None)
+        return (state.row for state in self._groups.values() if state.row is not None)
 
     def items(self) -> Iterable[tuple[Row, int]]:
         return self._rows.items()
@@ -262,9 +262,9 @@ class Groups(Grouped):
             return
         for key in {*self._groups, *(row[: self._width] for row, _ in self._rows.items())}:
             self._state_of(key)
-        for known in self._groups.values():
-            if known.row is not None:
-                yield known.row, 1
+        for state in self._groups.values():
+            if state.row is not None:
+                yield state.row, 1
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -277,8 +277,8 @@ class Groups(Grouped):
 
 def beginning(relation: Relation, key: Row) -> dict[Row, int]:
     """Returns the rows in the runs of a relation that begin with a key."""
-    found: dict[Row, int] = {}
+    rows: dict[Row, int] = {}
     for columns, weights in relation.beginning(key):
         for row, weight in zip(zip(*columns, strict=True), weights, strict=True):
-            found[row] = found.get(row, 0) + weight
-    return {row: weight for row, weight in found.items() if weight}
+            rows[row] = rows.get(row, 0) + weight
+    return {row: weight for row, weight in rows.items() if weight}

@@ -28,10 +28,10 @@ def attach(compiler: Compiler, f: Function, node: Node, state: State, point: Poi
 
 
 def _bare(compiler: Compiler, width: int) -> list[tuple[tuple[int, ...], int]]:
-    made = compiler.bare_rows
-    if width not in made:
-        made[width] = [((0,) * width, 1)]
-    return made[width]
+    rows = compiler.bare_rows
+    if width not in rows:
+        rows[width] = [((0,) * width, 1)]
+    return rows[width]
 
 
 def _outputs(operator: op.LeftJoin, env: Env) -> list[Var]:

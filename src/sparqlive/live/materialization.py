@@ -116,12 +116,12 @@ class Materialization:
 
     def whole(self) -> Mapping[Row, int] | Run:
         """Returns all rows, by columns if possible, without changing the content."""
-        held = self.rows if self.rows is not None else self._top()
-        run = held.copy().whole() if isinstance(held, Relation) else None
+        content = self.rows if self.rows is not None else self._top()
+        run = content.copy().whole() if isinstance(content, Relation) else None
         if run is None:
             return dict(self.items())
         assert run.weights is not None
-        return run if held is self.rows else Run(run.columns, np.sign(run.weights))
+        return run if content is self.rows else Run(run.columns, np.sign(run.weights))
 
     def _top(self) -> Any:
         assert self.compiled is not None
@@ -148,8 +148,8 @@ class Materialization:
 
         A closure changes in place, and rows that are not in memory would have to be fetched.
         """
-        held = self.rows if self.rows is not None else self._top()
-        return isinstance(held, Relation) and held.is_here
+        content = self.rows if self.rows is not None else self._top()
+        return isinstance(content, Relation) and content.is_here
 
     def captured(self) -> Blocks:
         """Captures the rows of the last epoch, to be listed later; cheap if possible.
@@ -185,17 +185,17 @@ class Materialization:
     def size(self) -> tuple[int, int]:
         """The approximate number of rows in memory, and the sum of their weights."""
         assert self.compiled is not None
-        held = self.rows if self.rows is not None else self.compiled.top_state()
-        return held.size() if isinstance(held, Relation) else (held.row_count(), held.row_count())
+        content = self.rows if self.rows is not None else self.compiled.top_state()
+        return content.size() if isinstance(content, Relation) else (content.row_count(), content.row_count())
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of the stored state, by operator number; the result has number -1."""
-        found = {}
+        sizes = {}
         if self.compiled is not None and self.plan_to_explain() is self.compiled.plan:
-            found = self.compiled.sizes()
+            sizes = self.compiled.sizes()
         if self.rows is not None:
-            found[-1] = (len(self.rows), self.rows.nbytes)
-        return found
+            sizes[-1] = (len(self.rows), self.rows.nbytes)
+        return sizes
 
     def costs(self) -> list[tuple[int, int | None, Spent]] | None:
         """The cost of applying changes, by operator numbers; None if it is not measured separately."""
@@ -342,11 +342,11 @@ class Product(Materialization):
 
     def sizes(self) -> dict[int, tuple[int, int]]:
         """Rows and bytes of the parts; the result of the i-th part has number -i."""
-        found = {}
+        sizes = {}
         for number, part in enumerate(self.parts, 1):
             rows, size = part.row_count(), part.nbytes
-            found[-number] = (rows, size)
-        return found
+            sizes[-number] = (rows, size)
+        return sizes
 
     @property
     def sources(self) -> list[str]:

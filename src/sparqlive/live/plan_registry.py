@@ -44,11 +44,11 @@ class _Family:
         return dict(zip(self.compiled.plan.variables, constants, strict=False))
 
     def split(self, delta: Mapping[Row, int]) -> dict[Materialization, dict[Row, int]]:
-        found: dict[Materialization, dict[Row, int]] = {}
+        deltas: dict[Materialization, dict[Row, int]] = {}
         width = self.width
         for row, weight in delta.items():
-            found.setdefault(self.members[row[:width]], {})[row[width:]] = weight
-        return found
+            deltas.setdefault(self.members[row[:width]], {})[row[width:]] = weight
+        return deltas
 
 
 class PlanRegistry:
@@ -313,14 +313,14 @@ class PlanRegistry:
 
     def staged(self) -> dict[str, tuple[int, Mapping[Row, int]]]:
         """Returns the deltas of all stored relations in the current epoch, by name: width and rows."""
-        found: dict[str, tuple[int, Mapping[Row, int]]] = {}
+        deltas: dict[str, tuple[int, Mapping[Row, int]]] = {}
         for content, delta in self._changed.items():
             if delta:  # also if the rows are not stored: the delta is the view's history
-                found[content.name] = (len(content.plan.variables), delta)
+                deltas[content.name] = (len(content.plan.variables), delta)
         for compiled in self._ran:
             for name, width, pending in compiled.staged_states():
-                found[name] = (width, pending)
-        return found
+                deltas[name] = (width, pending)
+        return deltas
 
     def commit(self) -> None:
         for compiled in self._ran:

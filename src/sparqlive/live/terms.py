@@ -131,22 +131,22 @@ class Terms:
 
     def value(self, number: int) -> Value | None:
         """Returns the value of an id; None for UNDEF."""
-        known = self._values.get(number)
-        if known is not None or number == UNDEF:
-            return known
+        value = self._values.get(number)
+        if value is not None or number == UNDEF:
+            return value
         if len(self._values) > self.tuning.cached_values:
             self._values.clear()
             self._numbers.clear()
         if self._base is not None and not self.dictionary.has_own(number):
-            known = self._base.value(number)
-            assert known is not None
+            value = self._base.value(number)
+            assert value is not None
         else:
-            known = _read(self.dictionary.text(number))
-        self._values[number] = known
-        kind = known.kind
-        if kind is DOUBLE or (kind is INTEGER and -_EXACT < known.value < _EXACT):
-            self._numbers[number] = known.value
-        return known
+            value = _read(self.dictionary.text(number))
+        self._values[number] = value
+        kind = value.kind
+        if kind is DOUBLE or (kind is INTEGER and -_EXACT < value.value < _EXACT):
+            self._numbers[number] = value.value
+        return value
 
     def id_of(self, value: Value) -> int:
         """Returns the id of a value's term. The text of a computed integer is known without a term object."""
@@ -162,13 +162,13 @@ class Terms:
 
     def order(self, number: int) -> tuple[bytes, bytes]:
         """Returns the sort key of an id's term: its rank, and a tie-breaker among equal ranks."""
-        known = self._orders.get(number)
-        if known is not None:
-            return known
+        order = self._orders.get(number)
+        if order is not None:
+            return order
         if len(self._orders) > self.tuning.cached_values:
             self._orders.clear()
-        known = self._orders[number] = self._order(number)
-        return known
+        order = self._orders[number] = self._order(number)
+        return order
 
     def _order(self, number: int) -> tuple[bytes, bytes]:
         if number == UNDEF:
@@ -229,12 +229,12 @@ class Terms:
         most = self.tuning.cached_values
 
         def remembered(number: int) -> bool:
-            found = known.get(number)
-            if found is None:
+            outcome = known.get(number)
+            if outcome is None:
                 if len(known) >= most:
                     known.clear()
-                found = known[number] = test(number)
-            return found
+                outcome = known[number] = test(number)
+            return outcome
 
         return remembered
 

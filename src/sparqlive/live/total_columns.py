@@ -130,10 +130,10 @@ class TotalColumns:
             order, fresh = lexicographic(keys)
             keys, sums = [key[order] for key in keys], [own[order] for own in sums]
             starts = np.flatnonzero(fresh)
-        made = [*(key[starts] for key in keys), *(added(own, starts) for own in sums)]
+        totals = [*(key[starts] for key in keys), *(added(own, starts) for own in sums)]
         for place in self._wide:
-            made[place], made[place + 1] = _halves(made[place], made[place + 1])
-        return made
+            totals[place], totals[place + 1] = _halves(totals[place], totals[place + 1])
+        return totals
 
     def _totals(self, columns: Sequence[Column], weights: Column) -> tuple[list[Column], Any]:
         """Computes the totals of sorted rows, and marks the rows that totals cannot represent."""
@@ -141,21 +141,23 @@ class TotalColumns:
         starts, is_other = np.zeros(min(1, length), np.int64), np.zeros(length, bool)
         if self._width and length:
             starts = np.flatnonzero(_fresh(columns[: self._width]))
-        made = [*(column[starts] for column in columns[: self._width]), added(weights, starts)]
+        totals = [*(column[starts] for column in columns[: self._width]), added(weights, starts)]
         if self._member is not None:
             weights = weights * (columns[self._member] != UNDEF)
         values: dict[int, TypedIds] = {}
         for aggregate, place in self._aggregates:
             if aggregate.name not in SUMS:
-                made.append(added(weights if place is None else weights * (columns[place] != UNDEF), starts))
+                totals.append(
+                    added(weights if place is None else weights * (columns[place] != UNDEF), starts)
+                )
                 continue
             assert place is not None
             if place not in values:
                 values[place] = TypedIds(self._terms, columns[place])
             sums, others = sums_of(values[place], weights, starts)
-            made += sums
+            totals += sums
             is_other |= others
-        return made, is_other
+        return totals, is_other
 
 
 def _wide_sums(numbers: Column, weights: Column, starts: Column) -> tuple[Column, Column]:

@@ -69,19 +69,19 @@ class OrderedRows:
 
     def _head_of(self, relation: Relation) -> _Head:
         rows = relation.size()[0]
-        size, found = self._size_of(rows), _Head()
+        size, head = self._size_of(rows), _Head()
         if self._places.key_width or rows <= 2 * size:
             entries = list(paced(self._entries_of(dict(relation.items()))))
         else:
             entries = self._first(relation, size)
-            found.last = entries[-1][0] if len(entries) == size else None
+            head.last = entries[-1][0] if len(entries) == size else None
         single = []
         for entry, weight in entries:
             single += [entry] * min(weight, self._most)
             if weight != 1:
-                found.weights[entry] = weight
-        found.entries = SortedList(single)
-        return found
+                head.weights[entry] = weight
+        head.entries = SortedList(single)
+        return head
 
     def _first(self, relation: Relation, size: int) -> list[tuple[bytes, int]]:
         """Returns the entries of the first rows of the relation, with their weights."""

@@ -51,12 +51,12 @@ _TYPES = {
 
 Result = TypeVar("Result")
 _MORE_MEMORY = 2
-"""So many times its memory gets a query that failed for want of it."""
+"""Factor by which a query that ran out of memory gets more."""
 _RANGES = 8
-"""Into so many ranges of the first column work is cut that does not get along with its memory."""
+"""Number of ranges of the first column that a result is split into when memory runs out."""
 _ALL_IDS = (1 << 64) - 1
 _SMALLEST_RANGE = _ALL_IDS // _RANGES**2
-"""Smaller ranges are not cut: then many rows have the same id."""
+"""Smaller ranges are not split: many of their rows have the same id."""
 _GLOB = re.compile(r"[*?\[\\]")
 """Characters that make a path a pattern, for which DuckDB reads all matching files."""
 

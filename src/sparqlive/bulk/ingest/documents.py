@@ -170,11 +170,11 @@ def absolute(path: str) -> str:
 
 def find_documents(paths: Iterable[str | os.PathLike[str] | Document]) -> list[Document]:
     """Finds the documents of files, folders (not below them) and globs, in order, each once."""
-    found: dict[str, Document] = {}
+    documents: dict[str, Document] = {}
     for path in paths:
         for document in [path] if isinstance(path, Document) else _documents(os.fspath(path)):
-            found.setdefault(document.name, document)
-    return list(found.values())
+            documents.setdefault(document.name, document)
+    return list(documents.values())
 
 
 def _documents(path: str) -> list[Document]:
@@ -192,10 +192,10 @@ def _documents(path: str) -> list[Document]:
 
 
 def _local_files(path: str) -> list[tuple[str, fs.FileInfo]]:
-    found = [file.resolve() for file in matching_files(path)]
-    for file in found:
+    files = [file.resolve() for file in matching_files(path)]
+    for file in files:
         check_beginning(file)
-    names = [str(file) for file in found]
+    names = [str(file) for file in files]
     return list(zip(names, fs.LocalFileSystem().get_file_info(names), strict=True)) if names else []
 
 

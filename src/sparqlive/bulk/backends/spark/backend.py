@@ -315,5 +315,5 @@ def _at_the_end(
         size = len(columns[0])
         add(columns)
     if size:
-        made = pickle.dumps(finish())
-        yield pa.concat_arrays([pa.nulls(size - 1, pa.binary()), pa.array([made], pa.binary())])
+        result = pickle.dumps(finish())
+        yield pa.concat_arrays([pa.nulls(size - 1, pa.binary()), pa.array([result], pa.binary())])

@@ -50,10 +50,10 @@ class Columns:
         """Returns the names of all columns, spelled as requested, and of the requested fields."""
         names, fields = list(self.schema.names), []
         for name in dict.fromkeys(wanted):
-            found = None if name in names else self.find(name)
-            if found is not None and found.path[0] in names and len(found.path) == 1:
-                names[names.index(found.path[0])] = name
-            elif found is not None:
+            column = None if name in names else self.find(name)
+            if column is not None and column.path[0] in names and len(column.path) == 1:
+                names[names.index(column.path[0])] = name
+            elif column is not None:
                 fields.append(name)
         return names + fields
 
@@ -104,17 +104,17 @@ def check_types(columns: Columns, meaning: FrameColumns) -> dict[str, str]:
     """Checks the types of statement columns; returns their names, by the names in `meaning`."""
     names = {}
     for name in meaning.columns:
-        found = _required(columns, name, columns.schema.names, meaning)
-        _check_type(name, found.type, is_term=not meaning.says_when(name))
-        names[name] = found.path[0]
+        column = _required(columns, name, columns.schema.names, meaning)
+        _check_type(name, column.type, is_term=not meaning.says_when(name))
+        names[name] = column.path[0]
     return names
 
 
 def _required(columns: Columns, name: str, known: Sequence[str], meaning: FrameColumns) -> Found:
-    found = columns.find(name)
-    if found is None:
+    column = columns.find(name)
+    if column is None:
         raise missing(name, known, meaning.mapping is None)
-    return found
+    return column
 
 
 def _side(side: Found, name: str, minds_case: bool, meaning: FrameColumns) -> Column:

@@ -29,10 +29,10 @@ _SECONDS = 60
 
 def use_java() -> None:
     """Makes Spark, and every process started from now on, run on a Java that is new enough."""
-    found = java_home()
-    if found is None:
+    home = java_home()
+    if home is None:
         raise SparkFailed(MISSING)
-    os.environ["JAVA_HOME"] = str(found)
+    os.environ["JAVA_HOME"] = str(home)
 
 
 def java_home() -> Path | None:

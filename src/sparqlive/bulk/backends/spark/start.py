@@ -103,10 +103,10 @@ def cores_of(session: SparkSession) -> int:
     """Returns the number of tasks that run at the same time."""
     if not is_connect(session):
         return int(session.sparkContext.defaultParallelism)
-    found = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", master_of(session))
-    if found is None:
+    cores = re.fullmatch(r"local(?:\[(\d+|\*).*\])?", master_of(session))
+    if cores is None:
         return int(session.conf.get("spark.default.parallelism", str(_REMOTE_CORES)) or _REMOTE_CORES)
-    return os.cpu_count() or 1 if found[1] == "*" else int(found[1] or 1)
+    return os.cpu_count() or 1 if cores[1] == "*" else int(cores[1] or 1)
 
 
 def master_of(session: SparkSession) -> str:
