@@ -168,11 +168,11 @@ class _Given:
 
 def _add_sources(session: sparqlive.Session, data: Path) -> None:
     """A source per graph, on the way that all sources take, but without a file or a server for each."""
-    feeds = session._feeds
+    manager = session._manager
     quads = parse(path=str(data), format=RdfFormat.N_QUADS)
     for graph_name, given in groupby(quads, attrgetter("graph_name.value")):
         if graph_name not in session.sources:
-            feeds.add(Source(feeds, graph_name, "file", f"{graph_name}.nq", {}), _Given(list(given)))
+            manager.add(Source(manager, graph_name, "file", f"{graph_name}.nq", {}), _Given(list(given)))
     while not all(source.ended or source.error for source in session.sources.values()):
         time.sleep(0.01)
     same("sources that failed", [source.error for source in session.sources.values() if source.error], [])
